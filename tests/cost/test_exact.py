@@ -1,0 +1,122 @@
+"""Whole numbers in, whole numbers out: validation, int64 without wrap-around, float64 only with a warning."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from lab.cost import InexactResultWarning, attention_flops, is_exact, kv_bytes, score_bytes
+from lab.cost.exact import INT64_MAX, byte_ratio, count, evaluate, flag
+
+
+@pytest.mark.parametrize(
+    "value", [0, -1, 1.5, 4096.0, float("nan"), float("inf"), True, None, "12", 1j, np.True_, []]
+)
+def test_count_refuses_what_counts_nothing_and_names_it(value: object) -> None:
+    with pytest.raises(ValueError, match="layers must be"):
+        count("layers", value)
+
+
+@pytest.mark.parametrize(
+    "values", [[1, 0], [3, -2], [1.0, 2.0], [True, False], ["a"], np.array([1, 2], dtype="float32")]
+)
+def test_count_refuses_arrays_that_count_nothing(values: object) -> None:
+    with pytest.raises(ValueError, match="layers must be whole numbers of at least 1"):
+        count("layers", values)
+
+
+def test_count_names_the_offending_element_of_an_array() -> None:
+    with pytest.raises(ValueError, match="got -2 in the array"):
+        count("layers", np.array([3, -2, 5]))
+
+
+def test_count_refuses_unsigned_values_that_int64_would_turn_negative() -> None:
+    with pytest.raises(ValueError, match=r"at most 2\*\*63 - 1"):
+        count("layers", np.array([2**63], dtype=np.uint64))
+
+
+def test_numpy_scalars_become_python_integers() -> None:
+    for value in (np.int8(7), np.uint64(7), np.array(7)):
+        assert type(count("layers", value)) is int
+
+
+@pytest.mark.parametrize("value", [1, 0, None, "yes", float("nan"), np.array([True])])
+def test_flag_takes_only_true_and_false(value: object) -> None:
+    with pytest.raises(ValueError, match="causal must be True or False"):
+        flag("causal", value)
+
+
+@pytest.mark.parametrize(
+    ("value", "ratio"), [(2, (2, 1)), (0.5, (1, 2)), (1.0625, (17, 16)), (Fraction(34, 32), (17, 16))]
+)
+def test_byte_ratio_is_exact(value: int | float | Fraction, ratio: tuple[int, int]) -> None:
+    assert byte_ratio("bytes_per_element", value) == ratio
+
+
+@pytest.mark.parametrize(
+    "value", [0, -2, 0.0, -0.5, 0.1, float("nan"), float("inf"), True, None, "2", Fraction(-1, 2)]
+)
+def test_byte_ratio_refuses_what_is_no_size(value: object) -> None:
+    with pytest.raises(ValueError, match="bytes_per_element must be"):
+        byte_ratio("bytes_per_element", value)
+
+
+def test_scalars_are_exact_beyond_64_bits() -> None:
+    huge = 10**15
+    assert kv_bytes(huge, 80, 64, huge, 128, 2) == 2 * huge * 80 * 64 * huge * 128 * 2
+    assert attention_flops(1, 1, huge, huge, 1, True) == 2 * huge * (huge + 1)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int32, np.uint8, np.uint32, np.int64])
+def test_narrow_array_types_do_not_wrap(dtype: type) -> None:
+    lengths = np.array([100, 120], dtype=dtype)
+    assert score_bytes(1, 12, lengths, lengths, 2).tolist() == [240_000, 345_600]
+
+
+def test_array_stays_int64_up_to_the_last_value_that_fits() -> None:
+    elements = np.array([1, INT64_MAX // 6])
+    result = kv_bytes(elements, 1, 1, 1, 1, 3)
+    assert is_exact(result)
+    assert result.tolist() == [6, INT64_MAX // 6 * 6]
+
+
+def test_array_is_float64_and_says_so_one_element_beyond_int64() -> None:
+    elements = np.array([1, INT64_MAX // 6 + 1])
+    with pytest.warns(InexactResultWarning, match="exceeds int64"):
+        result = kv_bytes(elements, 1, 1, 1, 1, 3)
+    assert result.dtype == np.float64
+    assert not is_exact(result)
+    assert result[1] == pytest.approx(float(INT64_MAX))
+
+
+def test_large_but_uncorrelated_arguments_stay_exact() -> None:
+    """The largest batch and the largest length never meet in one element, so the result fits after all."""
+    batch, length = np.array([1, 10**6]), np.array([10**7, 10])
+    result = attention_flops(batch, 32, length, length, 128, True)
+    assert is_exact(result)
+    assert result.tolist() == [
+        attention_flops(int(b), 32, int(t), int(t), 128, True) for b, t in zip(batch, length, strict=True)
+    ]
+
+
+def test_arrays_broadcast() -> None:
+    grid = kv_bytes(np.array([[1], [2]]), 12, 12, np.array([512, 1024, 2048]), 64, 2)
+    assert grid.shape == (2, 3)
+    assert grid[1, 2] == kv_bytes(2, 12, 12, 2048, 64, 2)
+
+
+def test_empty_arrays_give_empty_results() -> None:
+    assert evaluate(lambda a, b: a * b, np.array([], dtype=np.int64), 5).shape == (0,)
+
+
+def test_part_filled_bytes_count_whole() -> None:
+    assert score_bytes(1, 1, 1, 3, 0.5) == 2
+    assert score_bytes(1, 1, 1, np.array([3, 4]), 0.5).tolist() == [2, 2]
+
+
+def test_is_exact_tells_integers_from_everything_else() -> None:
+    assert is_exact(5)
+    assert is_exact(np.int64(5))
+    assert not is_exact(5.0)
+    assert not is_exact(True)
+    assert not is_exact(np.array([1.0]))
