@@ -52,18 +52,18 @@ def kernel_limit(
             raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}")
     if implementation != "efficient" or not device.startswith("cuda"):
         return None
-    if bias and heads * q_len * kv_len >= BIAS_STRIDE:
-        return KernelLimit(
-            "refused",
-            f"the bias has {heads * q_len * kv_len:,} elements a sequence; the efficient kernel holds its "
-            f"stride in 32 bits and takes fewer than {BIAS_STRIDE:,}",
-            "pytorch/pytorch issue 107959",
-        )
     if (causal or bias) and q_len * kv_len > MASK_OFFSETS:
         return KernelLimit(
             "wrong",
             f"{q_len:,} x {kv_len:,} masked scores a head: past {MASK_OFFSETS:,} (65,536 squared) the "
             f"efficient kernel's mask offsets wrap around and later rows are wrong without an error",
             "pytorch/pytorch issue 162588",
+        )
+    if bias and heads * q_len * kv_len >= BIAS_STRIDE:
+        return KernelLimit(
+            "refused",
+            f"the bias has {heads * q_len * kv_len:,} elements a sequence; the efficient kernel of "
+            f"PyTorch 2.0 holds its stride in 32 bits and takes fewer than {BIAS_STRIDE:,}",
+            "pytorch/pytorch issue 107959 (2023)",
         )
     return None

@@ -13,7 +13,7 @@ def test_the_efficient_kernel_is_right_up_to_65536_masked_tokens_and_wrong_past_
     assert efficient(65_536, 65_536, causal=True) is None
     assert efficient(65_537, 65_537, causal=True).effect == "wrong"
     assert efficient(65_537, 65_537, bias=True).effect == "wrong"
-    assert 65_536**2 == MASK_OFFSETS
+    assert MASK_OFFSETS == 65_536**2
 
 
 def test_without_a_mask_length_is_no_limit():
@@ -25,7 +25,7 @@ def test_a_decode_step_stays_far_below_the_offset_limit():
 
 
 def test_a_bias_whose_stride_needs_more_than_32_bits_is_refused():
-    assert 32 * 8192 * 8192 == BIAS_STRIDE
+    assert BIAS_STRIDE == 32 * 8192 * 8192
     assert efficient(8192, 8192, heads=32, bias=True).effect == "refused"
     assert efficient(4096, 4096, heads=32, bias=True) is None
     assert efficient(8192, 8192, heads=32, causal=True) is None
