@@ -14,7 +14,7 @@ CHAPTER_WEIGHTS_BYTES = 249e6  # "the weights of the model in fp16 are 249 MB"
 
 
 def printed_size(size_bytes: int) -> str:
-    """Write bytes as the chapter does: whole MiB, or GiB to one decimal with halves rounded up (2.25 is 2.3)."""
+    """Write bytes as the chapter does: whole MiB, or GiB to one decimal, halves rounded up (2.25 is 2.3)."""
     if size_bytes < GIB:
         return f"{size_bytes / MIB:g} MiB"
     return f"{(Decimal(size_bytes) / GIB).quantize(Decimal('0.1'), ROUND_HALF_UP)} GiB"
