@@ -68,7 +68,10 @@ def test_files_and_functions_stay_short(path: Path) -> None:
 @pytest.mark.parametrize(
     ("folder", "forbidden"),
     [
-        ("lab/cost", {"torch", "streamlit", "altair", "pandas", "transformers", "lab.measure", "lab.view", "lab.runs"}),
+        (
+            "lab/cost",
+            {"torch", "streamlit", "altair", "pandas", "transformers", "lab.measure", "lab.view", "lab.runs"},
+        ),
         ("lab/runs", {"torch", "streamlit", "altair", "pandas", "transformers", "lab.measure", "lab.view"}),
         ("lab/measure", {"streamlit", "altair", "lab.view"}),
         ("lab/view", {"torch", "transformers"}),
@@ -87,5 +90,7 @@ def test_importing_it_leaves_torch_and_streamlit_out(module: str) -> None:
         f"import sys, {module}; "
         "print([m for m in ('torch', 'streamlit', 'altair', 'transformers') if m in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == "[]"
