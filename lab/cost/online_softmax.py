@@ -1,8 +1,8 @@
 """Online softmax: exact attention for one query, block by block, without ever holding all its scores.
 
-The explainer steps through it with real numbers; lab.measure has the same recurrence on tensors. Each block of
-keys updates three running values: the maximum m of the scores so far, the sum l of exp(score - m), and the
-weighted sum of values. When a block raises m, the two sums are first multiplied by exp(old m - new m).
+The explainer steps through it with real numbers; lab.measure has the same recurrence on tensors. Each block
+of keys updates three running values: the maximum m of the scores so far, the sum l of exp(score - m), and
+the weighted sum of values. When a block raises m, the two sums are first multiplied by exp(old m - new m).
 """
 
 from __future__ import annotations
