@@ -17,6 +17,25 @@ _GGML = "ggml, ggml-common.h (block_{}); the gguf package's GGML_QUANT_SIZES 0.1
 _VLLM = "vLLM, kv_cache_interface.py (KVQuantMode.{})"
 
 
+def whole(name: str, value: Any) -> int:
+    """Check one argument that must be a single whole number, not an array.
+
+    Args:
+        name: the argument's name, for the message.
+        value: a whole number of at least 1.
+
+    Returns:
+        The number.
+
+    Raises:
+        ValueError: names the argument, the value and what is allowed.
+    """
+    checked = count(name, value)
+    if not isinstance(checked, int):
+        raise ValueError(f"{name} must be one whole number, got an array of {np.size(value)}")
+    return checked
+
+
 @dataclass(frozen=True)
 class StorageType:
     """A way to store numbers: blocks of `block_elements` in `block_bytes`, plus `row_bytes` once a row."""
@@ -42,9 +61,7 @@ class StorageType:
 
         Source: llama.cpp stops with "K cache type q8_0 with block size 32 does not divide n_embd_head_k".
         """
-        if not isinstance(elements, int) or isinstance(elements, bool) or elements < 1:
-            raise ValueError(f"elements must be a whole number of at least 1, got {elements!r}")
-        if elements % self.block_elements:
+        if whole("elements", elements) % self.block_elements:
             raise ValueError(
                 f"elements must be a multiple of the {self.block_elements}-element block of {self.name}, "
                 f"got a row of {elements}"
