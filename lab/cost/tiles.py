@@ -80,7 +80,7 @@ def tile_of_kernel(kernel: str) -> Tile | None:
     Returns:
         The tile, or None where the name does not tell.
     """
-    cutlass = re.search(r"_(\d+)x(\d+)_", kernel)
+    cutlass = re.search(r"fmha\w*?_(\d+)x(\d+)_", kernel)
     if cutlass:
         return Tile(int(cutlass[1]), int(cutlass[2]))
     traits = re.search(r"kernel_traits<\s*\d+,\s*(\d+),\s*(\d+)", kernel, re.IGNORECASE)
