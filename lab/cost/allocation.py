@@ -256,4 +256,4 @@ def allocate(
     """
     if engine not in ENGINES:
         raise ValueError(f"engine must be one of {', '.join(ENGINES)}, got {engine!r}")
-    return ENGINES[engine](layers, batch, context, **options)
+    return ENGINES[engine](layers, whole("batch", batch), whole("context", context), **options)
