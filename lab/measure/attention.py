@@ -2,8 +2,8 @@
 
 Tensors are (batch, heads, length, head_dim). K and V may have fewer heads than Q (grouped-query attention).
 Causal means that the queries are the last q_len positions: query i sees the first kv_len - q_len + i + 1 keys
-(bottom-right alignment). PyTorch's own `is_causal` starts at the first key instead, which is another function as
-soon as q_len and kv_len differ.
+(bottom-right alignment). PyTorch's own `is_causal` starts at the first key instead, which is another function
+as soon as q_len and kv_len differ.
 """
 
 from __future__ import annotations
@@ -111,8 +111,8 @@ def _sdpa(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> Tensor:
     grouped = q.shape[1] != k.shape[1]
     masked = causal and q.shape[2] > 1
     if masked and q.shape[2] != k.shape[2]:
-        # is_causal would align to the first keys. An explicit mask is right on every device; CUDA's flash kernel
-        # takes none and refuses in its own words.
+        # is_causal would align to the first keys. An explicit mask is right on every device; CUDA's flash
+        # kernel takes none and refuses in its own words.
         mask = visible_keys(q.shape[2], k.shape[2], q.device)
         return scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=grouped)
     return scaled_dot_product_attention(q, k, v, is_causal=masked, enable_gqa=grouped)
