@@ -76,6 +76,11 @@ class AttentionCall:
         """Whether a causal mask hides anything: a single last query sees every key."""
         return self.causal and self.q_len > 1
 
+    @property
+    def explicit_mask(self) -> bool:
+        """Whether PyTorch must be given a mask: its own is_causal starts at the first keys, not the last."""
+        return self.masked and self.q_len != self.kv_len
+
     @cached_property
     def scores(self) -> int:
         """Elements of the score tensor."""
@@ -115,7 +120,7 @@ def check_implementation(implementation: str, call: AttentionCall) -> None:
         call: the shape.
 
     Raises:
-        ValueError: an unknown name; a kernel the device lacks; a causal mask PyTorch would align differently.
+        ValueError: an unknown name; a kernel the device lacks; a mask or heads its kernel does not take.
     """
     if implementation not in IMPLEMENTATIONS:
         raise ValueError(
@@ -123,9 +128,15 @@ def check_implementation(implementation: str, call: AttentionCall) -> None:
         )
     if implementation == "efficient" and call.device == "cpu":
         raise ValueError("implementation 'efficient' exists only on device 'cuda', got device 'cpu'")
-    if implementation.startswith("naive") or not call.masked or call.q_len == call.kv_len:
+    if call.device == "cpu" or implementation not in ("flash", "efficient"):
         return
-    raise ValueError(
-        f"implementation {implementation!r} needs q_len = 1 or q_len = kv_len when causal (PyTorch aligns "
-        f"is_causal to the first keys), got q_len={call.q_len} and kv_len={call.kv_len}"
-    )
+    if call.explicit_mask:
+        raise ValueError(
+            f"implementation {implementation!r} on cuda needs q_len = 1 or q_len = kv_len when causal (its "
+            f"mask starts at the first keys), got q_len={call.q_len} and kv_len={call.kv_len}"
+        )
+    if implementation == "efficient" and call.grouped:
+        raise ValueError(
+            f"implementation 'efficient' with grouped heads is not modelled, got kv_heads={call.kv_heads} "
+            f"and heads={call.heads}"
+        )

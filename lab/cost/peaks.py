@@ -95,11 +95,6 @@ def live_stages(implementation: str, call: AttentionCall) -> tuple[Stage, ...]:
         ValueError: an unknown implementation, or a call it does not compute.
     """
     check_implementation(implementation, call)
-    if implementation == "efficient" and call.grouped:
-        raise ValueError(
-            f"implementation 'efficient' with grouped heads is not modelled, got kv_heads={call.kv_heads} "
-            f"and heads={call.heads}"
-        )
     if implementation == "flash" and call.device == "cuda":
         return _flash_cuda(call)
     return _STAGES[implementation](call)
@@ -170,7 +165,9 @@ def _math(call: AttentionCall) -> tuple[Stage, ...]:
     kept = {"promoted q, k, v": queries + 2 * keys} if call.promoted else {}
     if call.grouped:
         kept["repeated k, v"] = 2 * repeated
-    if call.masked:
+    if call.explicit_mask:
+        kept |= _explicit_mask(call)
+    elif call.masked:
         kept["mask as numbers"] = call.mask * wide
     kept["scaled q"] = queries
     narrow = (call.scores + call.queries) * call.element if call.promoted else 0
@@ -190,6 +187,11 @@ def _math(call: AttentionCall) -> tuple[Stage, ...]:
     )
 
 
+def _explicit_mask(call: AttentionCall) -> dict[str, int]:
+    """The boolean mask that is passed in, and what scaled_dot_product_attention makes of it."""
+    return {"mask": call.mask, "mask as numbers": call.mask * call.element}
+
+
 def _flash_cpu(call: AttentionCall) -> tuple[Stage, ...]:
     """Stages of PyTorch's CPU flash kernel: the output, one number a row, a tile of scratch per thread."""
     rows, keys = cpu_flash_blocks(call.q_len, call.kv_len)
@@ -201,6 +203,8 @@ def _flash_cpu(call: AttentionCall) -> tuple[Stage, ...]:
     }
     if call.promoted:
         tensors["narrowed tiles"] = call.threads * call.element * rows * keys
+    if call.explicit_mask:
+        tensors |= _explicit_mask(call)
     return (Stage("fused", tensors),)
 
 

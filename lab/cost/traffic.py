@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from lab.cost.calls import AttentionCall, check_implementation
 from lab.cost.formulas import attention_pairs
-from lab.cost.peaks import cpu_flash_blocks, live_stages, peak_basis, peak_extra_bytes
+from lab.cost.peaks import live_stages, peak_basis, peak_extra_bytes
+from lab.cost.tiles import block_pairs, cpu_tile
 
 __all__ = ["Operation", "live_stages", "operations", "peak_basis", "peak_extra_bytes"]
 
@@ -81,7 +82,7 @@ def operations(
         return _naive(call)
     if implementation == "naive_inplace":
         return _naive_inplace(call)
-    return _math(call) if implementation == "math" else (_fused(implementation, call),)
+    return _math(call) if implementation == "math" else _fused(implementation, call)
 
 
 def _mask_passes(call: AttentionCall) -> list[Operation]:
@@ -121,12 +122,15 @@ def _math(call: AttentionCall) -> tuple[Operation, ...]:
     if call.promoted:
         passes.append(Operation("promote q, k, v", 0, inputs * size, inputs * wide))
     passes.append(Operation("scale q", 0, queries, queries))
+    mask_size = size if call.explicit_mask else wide
     if call.masked:
-        passes += [*_mask_passes(call), Operation("mask as numbers", 0, call.mask, call.mask * wide)]
+        passes += [*_mask_passes(call), Operation("mask as numbers", 0, call.mask, call.mask * mask_size)]
     if call.grouped:
         passes.append(Operation("repeat k, v", 0, 2 * repeated, 2 * repeated))
     passes += [Operation("scale k", 0, repeated, repeated), _qk(call, wide, call.repeated_keys)]
     if call.masked:
+        if mask_size != wide:
+            passes.append(Operation("promote mask", 0, call.mask * mask_size, call.mask * wide))
         passes.append(Operation("add mask", 0, 2 * scores, scores))
     passes += [
         Operation("safe softmax: softmax", 0, scores, scores),
@@ -141,40 +145,26 @@ def _math(call: AttentionCall) -> tuple[Operation, ...]:
     return tuple(passes)
 
 
-def _fused(implementation: str, call: AttentionCall) -> Operation:
+def _fused(implementation: str, call: AttentionCall) -> tuple[Operation, ...]:
     """One pass: Q, K and V read once (later re-reads of K and V hit caches), the output written once."""
+    read = (call.queries + 2 * call.keys) * call.element
     written = call.queries * call.element
     if implementation == "flash":
         written += call.rows * call.accumulator  # the log-sum-exp, always formed
-    pairs = attention_pairs(call.q_len, call.kv_len, call.masked)
+    passes: list[Operation] = []
+    if call.explicit_mask:  # nothing is skipped, and each head reads the mask
+        passes = [*_mask_passes(call), Operation("mask as numbers", 0, call.mask, call.mask * call.element)]
+        read += call.scores * call.element
+    flops = 4 * call.batch * call.heads * _fused_pairs(call) * call.head_dim
+    return (*passes, Operation("fused attention", flops, read, written))
+
+
+def _fused_pairs(call: AttentionCall) -> int:
+    """Pairs a fused kernel scores: on the CPU whole tiles; on CUDA those needed, a lower count."""
+    skips = call.masked and not call.explicit_mask
     if call.device == "cpu":
-        pairs = cpu_flash_pairs(call.q_len, call.kv_len, call.masked)
-    flops = 4 * call.batch * call.heads * int(pairs) * call.head_dim
-    return Operation("fused attention", flops, (call.queries + 2 * call.keys) * call.element, written)
-
-
-def cpu_flash_pairs(q_len: int, kv_len: int, causal: bool) -> int:
-    """Count the pairs that PyTorch's CPU flash kernel scores: whole tiles, those on the diagonal included.
-
-    Args:
-        q_len: queries.
-        kv_len: keys; equal to q_len when causal.
-        causal: whether tiles wholly above the diagonal are skipped.
-
-    Returns:
-        Pairs of one head.
-
-    Source: aten/src/ATen/native/cpu/FlashAttentionKernel.cpp, the loop over num_keys.
-    """
-    if not causal:
-        return q_len * kv_len
-    rows, keys = cpu_flash_blocks(q_len, kv_len)
-    pairs = 0
-    for first in range(0, q_len, rows):
-        block = min(rows, q_len - first)
-        needed = min(first + block, kv_len)
-        pairs += block * min(-(-needed // keys) * keys, kv_len)
-    return pairs
+        return sum(block_pairs(call.q_len, call.kv_len, cpu_tile(call.q_len, call.kv_len), skips))
+    return int(attention_pairs(call.q_len, call.kv_len, skips))
 
 
 def _qk(call: AttentionCall, size: int, keys: int) -> Operation:
