@@ -1,0 +1,13 @@
+"""The entrypoint: the menu of pages and the scenario bar. Everything else is a page."""
+
+import streamlit as st
+
+from lab.view import navigation, scenario, skeleton
+
+st.set_page_config(page_title="Attention-cost lab", layout="wide", initial_sidebar_state=224)
+page = navigation.announce()
+scenario.sidebar()
+skeleton.style()
+for sentence in scenario.notes():
+    st.warning(sentence, icon=":material/link_off:")
+page.run()

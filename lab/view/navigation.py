@@ -1,0 +1,99 @@
+"""The one list of pages, and the guard that each page calls first.
+
+A folder named pages/ makes a cold server run a deep-linked page file alone, without app.py. So app.py
+raises a flag in every run, and each page begins with `guard()`, which takes the flag down again; where it
+was never raised, the page announces the navigation and starts over, and the same address then runs app.py
+and the page.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+if TYPE_CHECKING:
+    from streamlit.navigation.page import Page
+
+_FLAG = "app_has_run"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One page: its section in the menu, its file in pages/, its title and the question it answers."""
+
+    section: str
+    file: str
+    title: str
+    question: str
+
+    @property
+    def path(self) -> str:
+        """The file, as Streamlit wants it."""
+        return f"pages/{self.file}.py"
+
+
+ENTRIES = (
+    Entry(
+        "Start",
+        "start_here",
+        "Start here",
+        "What does attention cost, in one picture, for my model on my machine?",
+    ),
+    Entry(
+        "Prefill", "score_tensor", "The T×T tensor", "How big is the score tensor, and what is the real peak?"
+    ),
+    Entry(
+        "Decode",
+        "kv_cache",
+        "KV cache",
+        "How many bytes are kept and read, and when does KV traffic overtake the weights?",
+    ),
+)
+
+
+def entry(file: str) -> Entry:
+    """The page of a file name.
+
+    Args:
+        file: the name in pages/, without ".py".
+
+    Raises:
+        ValueError: no such page.
+    """
+    for item in ENTRIES:
+        if item.file == file:
+            return item
+    raise ValueError(f"file must be one of {', '.join(item.file for item in ENTRIES)}, got {file!r}")
+
+
+def neighbours(file: str) -> tuple[Entry | None, Entry | None]:
+    """The pages before and after one."""
+    place = ENTRIES.index(entry(file))
+    before = ENTRIES[place - 1] if place else None
+    after = ENTRIES[place + 1] if place + 1 < len(ENTRIES) else None
+    return before, after
+
+
+def menu() -> dict[str, list[Page]]:
+    """The sections of the menu with their pages. The first page is the default one, whose address is "/"."""
+    sections: dict[str, list[Page]] = {}
+    for item in ENTRIES:
+        page = st.Page(item.path, title=item.title, default=item is ENTRIES[0])
+        sections.setdefault(item.section, []).append(page)
+    return sections
+
+
+def announce() -> Page:
+    """Set up the navigation and raise the flag that the page takes down. Only app.py calls this."""
+    page = st.navigation(menu(), position="top")
+    st.session_state[_FLAG] = True
+    return page
+
+
+def guard() -> None:
+    """Start over through app.py when this page was run without it."""
+    if not st.session_state.pop(_FLAG, False):
+        st.navigation(menu(), position="top")
+        st.rerun()

@@ -1,0 +1,178 @@
+"""Points of a run as marks on a chart and as rows of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import pandas as pd
+
+from lab.cost import BYTES_PER_ELEMENT
+from lab.runs import Point, Run
+from lab.view.format import bytes_text, seconds_text, tokens_label
+from lab.view.frames import Mark
+
+REFUSALS = ("refused", "out_of_memory", "wrong", "crashed")
+PENDING = "memory to come"
+
+
+def fits(point: Point, shape: Mapping[str, Any], *, same_type: bool) -> bool:
+    """Whether a point was measured at the shape that a chart shows.
+
+    Args:
+        point: of any run.
+        shape: values that must agree: batch, heads, kv_heads, head_dim, causal, dtype, …
+        same_type: the number type itself must agree, not just its width.
+    """
+    for name, wanted in shape.items():
+        found = getattr(point, name)
+        if name == "dtype" and not same_type:
+            found, wanted = BYTES_PER_ELEMENT[found], BYTES_PER_ELEMENT[wanted]
+        if found != wanted:
+            return False
+    return True
+
+
+def kind_of(point: Point, *, recorded: bool) -> str:
+    """How a point is drawn: "recorded", "refused", "measured", or "pending" until its last part has come."""
+    if point.status in REFUSALS:
+        return "refused"
+    if recorded:
+        return "recorded"
+    return "measured" if point.accepted else "pending"
+
+
+def peak_mark(point: Point, series: str, *, recorded: bool) -> Mark | None:
+    """A point on a chart of peak memory against context; a refused one stands where it would have needed."""
+    kind = kind_of(point, recorded=recorded)
+    height = point.peak_extra_bytes
+    if kind == "refused":
+        height = point.need_bytes or point.predicted_peak_bytes
+    if height is None:
+        return None
+    return Mark(series, kind, float(point.kv_len), float(height), float(height), float(height))
+
+
+def time_mark(point: Point, series: str, *, recorded: bool) -> Mark | None:
+    """A point on a chart of time against context, with its quartiles; None where no time was taken."""
+    timing = point.timing
+    if timing is None:
+        return None
+    low = timing.median_s if timing.q1_s is None else timing.q1_s
+    high = timing.median_s if timing.q3_s is None else timing.q3_s
+    kind = kind_of(point, recorded=recorded)
+    return Mark(series, kind, float(point.kv_len), timing.median_s, low, high)
+
+
+def marks(
+    run: Run | None,
+    shape: Mapping[str, Any],
+    series_of: Callable[[Point], str | None],
+    mark: Callable[..., Mark | None],
+    *,
+    recorded: bool,
+    same_type: bool,
+) -> list[Mark]:
+    """The points of a run that belong on a chart.
+
+    Args:
+        run: measured here, or recorded; None for none.
+        shape: what the chart shows, see `fits`.
+        series_of: the line a point belongs to; None leaves it out.
+        mark: `peak_mark` or `time_mark`.
+        recorded: whether the run came from another machine.
+        same_type: see `fits`.
+    """
+    found = []
+    for point in run.points if run else ():
+        series = series_of(point)
+        if series is not None and fits(point, shape, same_type=same_type):
+            found.append(mark(point, series, recorded=recorded))
+    return [item for item in found if item is not None]
+
+
+def table(points: Iterable[Point], *, binary: bool) -> pd.DataFrame:
+    """The points as text, for people: kernel, time and spread, peak, error, verdict.
+
+    Args:
+        points: in any order; rows are sorted by context, batch and implementation.
+        binary: write bytes in KiB, MiB, GiB.
+    """
+    ordered = sorted(points, key=lambda point: (point.kv_len, point.batch, point.implementation))
+    rows = [
+        {
+            "T": tokens_label(point.kv_len),
+            "batch": str(point.batch),
+            "implementation": point.implementation,
+            "kernel seen": point.kernel or "",
+            "time": seconds_text(point.timing.median_s) if point.timing else "",
+            "quartiles": _quartiles(point),
+            "peak": _bytes(point.peak_extra_bytes, binary),
+            "predicted": _bytes(point.predicted_peak_bytes, binary),
+            "error against fp64": _error(point),
+            "verdict": verdict(point, binary=binary),
+        }
+        for point in ordered
+    ]
+    return pd.DataFrame(rows, columns=_TABLE_COLUMNS)
+
+
+_TABLE_COLUMNS = [
+    *("T", "batch", "implementation", "kernel seen", "time", "quartiles"),
+    *("peak", "predicted", "error against fp64", "verdict"),
+]
+
+
+def verdict(point: Point, *, binary: bool) -> str:
+    """Whether a point is accepted, and why not.
+
+    Args:
+        point: of any run.
+        binary: write bytes in KiB, MiB, GiB.
+    """
+    if point.status == "refused" and point.need_bytes is not None and point.have_bytes is not None:
+        need, have = bytes_text(point.need_bytes, binary), bytes_text(point.have_bytes, binary)
+        return f"refused: needs {need}, {have} free"
+    if point.accepted:
+        busy = point.reason or "the machine was busy"
+        return "accepted" if point.status == "ok" else f"accepted, noisy: {busy}"
+    if point.status in ("ok", "noisy"):
+        return PENDING if point.peak_extra_bytes is None else "not accepted: incomplete"
+    return f"{point.status.replace('_', ' ')}: {point.reason or 'no reason given'}"
+
+
+def csv_bytes(run: Run) -> bytes:
+    """The points of a run as CSV, numbers in SI units, one row a point."""
+    rows = []
+    for point in run.points:
+        row = {name: value for name, value in point.to_dict().items() if name not in ("timing", "warnings")}
+        timing = point.timing
+        row |= {
+            "median_s": timing.median_s if timing else None,
+            "q1_s": timing.q1_s if timing else None,
+            "q3_s": timing.q3_s if timing else None,
+            "rounds": timing.n if timing else None,
+            "first_call_s": timing.first_call_s if timing else None,
+            "accepted": point.accepted,
+        }
+        rows.append(row)
+    return pd.DataFrame(rows).to_csv(index=False).encode()
+
+
+def _bytes(count: int | None, binary: bool) -> str:
+    return "" if count is None else bytes_text(count, binary)
+
+
+def _quartiles(point: Point) -> str:
+    timing = point.timing
+    if timing is None or timing.q1_s is None or timing.q3_s is None:
+        return ""
+    return f"{seconds_text(timing.q1_s)} … {seconds_text(timing.q3_s)}"
+
+
+def _error(point: Point) -> str:
+    if point.max_abs_error is None:
+        return ""
+    if point.tolerance is None:
+        return f"{point.max_abs_error:.1e}"
+    return f"{point.max_abs_error:.1e} (allowed {point.tolerance:.0e})"

@@ -1,0 +1,140 @@
+"""The parts that every page has, in the same order.
+
+question → place for the bet → chart under a heading that says what it shows → controls → formula → Measure
+→ the gap in words → misconception → place for the exercise → next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from lab.view import navigation
+from lab.view.charts import Figure
+
+if TYPE_CHECKING:
+    from streamlit.delta_generator import DeltaGenerator
+
+# Horizontal padding and the sidebar's spacing have no setting of their own; the test ids are Streamlit's.
+_STYLE = """<style>
+[data-testid="stMainBlockContainer"] {padding-left: 1.5rem; padding-right: 1.5rem;}
+[data-testid="stSidebarUserContent"] {padding-left: 1rem; padding-right: 1rem;}
+[data-testid="stSidebarUserContent"] [data-testid="stVerticalBlock"] {gap: 0.6rem;}
+[data-testid="stMainBlockContainer"] h1 {padding: 0;}
+[data-testid="stMainBlockContainer"] h2, [data-testid="stMainBlockContainer"] h3 {padding: 0.2rem 0;}
+</style>"""
+
+PREDICTED, MEASURED, RECORDED = ("Predicted", "gray"), ("Measured here", "green"), ("Recorded on", "violet")
+
+
+def style() -> None:
+    """Reduce the padding, so that question, controls and chart fit above the fold at 1024×768."""
+    st.html(_STYLE)
+
+
+def opening(file: str) -> None:
+    """The question as the page's title, and the place where the bet will stand.
+
+    Args:
+        file: the page's file name.
+    """
+    st.title(navigation.entry(file).question, anchor=False)
+    st.container(key=f"bet_{file}")
+
+
+def columns() -> tuple[DeltaGenerator, DeltaGenerator]:
+    """The two columns: controls and the headline number to the left, the chart to the right."""
+    left, right = st.columns([1, 3], gap="medium", wrap=False)
+    return left, right
+
+
+def takeaway(sentence: str) -> None:
+    """The heading above a chart: what it shows, with live numbers."""
+    st.subheader(sentence, anchor=False)
+
+
+def badges(*, measured: bool, recorded_on: str | None, extra: Iterable[str] = ()) -> None:
+    """Say what kinds of figures the chart holds.
+
+    Args:
+        measured: whether points measured on this machine are drawn.
+        recorded_on: the device whose recorded points are drawn; None when there are none.
+        extra: further badges, in words.
+    """
+    with st.container(horizontal=True, gap="small"):
+        st.badge(PREDICTED[0], icon=":material/show_chart:", color="gray")
+        if recorded_on is not None:
+            st.badge(f"{RECORDED[0]} {recorded_on}", icon=":material/inventory_2:", color="violet")
+        if measured:
+            st.badge(MEASURED[0], icon=":material/speed:", color="green")
+        for words in extra:
+            st.badge(words, icon=":material/info:", color="orange")
+
+
+def chart(figure: Figure, key: str) -> None:
+    """Show a chart.
+
+    Args:
+        figure: from lab.view.charts.
+        key: names the chart on the page.
+    """
+    st.vega_lite_chart(
+        spec=figure.vega_lite(),
+        theme=None,
+        width="stretch",
+        height="content",
+        key=key,
+        alt=figure.description,
+    )
+
+
+def formula(symbols: str, live: Iterable[str]) -> None:
+    """The formula in symbols, and again with the live numbers and their units.
+
+    Args:
+        symbols: in LaTeX.
+        live: lines in LaTeX with the numbers put in.
+    """
+    st.subheader("The formula", anchor=False)
+    st.latex(symbols)
+    for line in live:
+        st.latex(line)
+
+
+def gap(sentences: Iterable[str]) -> None:
+    """The distance between prediction and measurement, in words."""
+    st.subheader("Prediction against measurement", anchor=False)
+    for sentence in sentences:
+        st.markdown(sentence)
+
+
+def misconception(claim: str, instead: str) -> None:
+    """What is often said, and what holds."""
+    st.info(f"**Often said:** {claim}\n\n**What holds:** {instead}", icon=":material/lightbulb:")
+
+
+def limits(sentence: str) -> None:
+    """One line on what the numbers shown do not show."""
+    st.caption(f":material/report: {sentence}")
+
+
+def closing(file: str) -> None:
+    """The place where the exercise will stand, and the way to the pages before and after.
+
+    Args:
+        file: the page's file name.
+    """
+    st.container(key=f"exercise_{file}")
+    before, after = navigation.neighbours(file)
+    with st.container(horizontal=True, horizontal_alignment="distribute"):
+        if before is not None:
+            st.page_link(before.path, label=f"Before: {before.title}", icon=":material/arrow_back:")
+        if after is not None:
+            st.page_link(
+                after.path,
+                label=f"Next: {after.title}",
+                icon=":material/arrow_forward:",
+                icon_position="right",
+            )
