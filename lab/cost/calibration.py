@@ -137,12 +137,6 @@ class Calibration:
         if self.wide is not None:
             yield from self.wide.constants(prefix=f"{self.wide.dtype}: ")
 
-    def left_out_errors(self) -> list[float]:
-        """Predict each inner point of every curve from its neighbours: relative errors of the time."""
-        curves = (self.bandwidth, *self.matmuls.values(), *self.elements.values())
-        errors = [error for curve in curves for error in curve.left_out_errors()]
-        return errors + (self.wide.left_out_errors() if self.wide is not None else [])
-
     def to_json(self) -> str:
         """Write the calibration as JSON text."""
         return json.dumps({"schema": SCHEMA_VERSION, **self.to_dict()}, indent=1, ensure_ascii=False)

@@ -6,7 +6,7 @@ import itertools
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 Figure = TypeVar("Figure")
@@ -93,19 +93,10 @@ class Curve:
         """
         return _interpolate(self.points, size)
 
-    def left_out_errors(self) -> list[float]:
-        """Predict every inner point from the others: how far interpolation can be trusted.
-
-        Returns:
-            Relative errors of the predicted time (measured rate / interpolated rate - 1), none for fewer
-            than three points.
-        """
-        errors = []
-        for index in range(1, len(self.points) - 1):
-            size, rate = self.points[index]
-            others = self.points[:index] + self.points[index + 1 :]
-            errors.append(rate / _interpolate(others, size) - 1)
-        return errors
+    def without(self, size: float) -> Curve:
+        """Return the curve without its point at a size; the curve itself where it has none, or only that."""
+        rest = tuple(point for point in self.points if point[0] != size)
+        return replace(self, points=rest) if rest else self
 
     def to_dict(self) -> dict[str, Any]:
         """Return the curve as JSON values."""

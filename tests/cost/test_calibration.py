@@ -41,12 +41,11 @@ def test_a_curve_never_leaves_the_range_of_its_rates(values: list[float], size: 
     assert min(values) * (1 - 1e-9) <= curve.at(size) <= max(values) * (1 + 1e-9)
 
 
-def test_left_out_errors_are_those_of_interpolating_over_the_gap() -> None:
-    curve = Curve(((1.0, 1.0), (10.0, 1.0), (100.0, 1.0)), "n", "1/s", "test")
-    assert curve.left_out_errors() == pytest.approx([0.0])
-    bent = Curve(((1.0, 1.0), (10.0, 2.0), (100.0, 1.0)), "n", "1/s", "test")
-    assert bent.left_out_errors() == pytest.approx([1.0])  # predicted time is twice the measured one
-    assert CURVE.left_out_errors() == []
+def test_a_curve_without_a_point_interpolates_over_the_gap() -> None:
+    curve = Curve(((1.0, 1.0), (10.0, 5.0), (100.0, 1.0)), "n", "1/s", "test")
+    assert curve.without(10).at(10) == pytest.approx(1.0)
+    assert curve.without(7) == curve
+    assert flat(3.0).without(1) == flat(3.0)
 
 
 @pytest.mark.parametrize("calibration", [plain(), cpu(), promoting()], ids=["plain", "cpu", "promoting"])
@@ -67,11 +66,6 @@ def test_in_dtype_gives_the_accumulators_calibration_or_refuses() -> None:
     assert both.in_dtype("fp32") is both.wide
     with pytest.raises(ValueError, match="no calibration of test processor for fp64, only for bf16"):
         both.in_dtype("fp64")
-
-
-def test_left_out_errors_include_the_accumulators_calibration() -> None:
-    bent = Curve(((1.0, 1.0), (10.0, 2.0), (100.0, 1.0)), "elements", "elements/s", "test")
-    assert cpu("bf16", wide=cpu(elements={"mul": bent})).left_out_errors() == pytest.approx([1.0])
 
 
 @pytest.mark.parametrize(
