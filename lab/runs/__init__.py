@@ -1,0 +1,37 @@
+"""What happened: job specifications, points and runs, their JSON, and the folder they are kept in. No torch.
+
+spec.py what is asked for, point.py one cell, run.py one job, store.py the files, reference.py the bundled
+published runs, checks.py how values from outside are checked.
+"""
+
+from lab.runs.point import STATUSES, Point, Timing
+from lab.runs.reference import reference_runs
+from lab.runs.run import RUN_STATUSES, SCHEMA_VERSION, Run, new_run, utc_now
+from lab.runs.spec import DEFAULTS, DTYPES, EXPERIMENTS, IMPLEMENTATIONS, JobSpec, default_spec
+from lab.runs.store import RunFileError, data_folder, from_text, latest, list_runs, load, save, to_text
+
+__all__ = [
+    "DEFAULTS",
+    "DTYPES",
+    "EXPERIMENTS",
+    "IMPLEMENTATIONS",
+    "RUN_STATUSES",
+    "SCHEMA_VERSION",
+    "STATUSES",
+    "JobSpec",
+    "Point",
+    "Run",
+    "RunFileError",
+    "Timing",
+    "data_folder",
+    "default_spec",
+    "from_text",
+    "latest",
+    "list_runs",
+    "load",
+    "new_run",
+    "reference_runs",
+    "save",
+    "to_text",
+    "utc_now",
+]

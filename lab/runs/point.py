@@ -1,0 +1,158 @@
+"""One cell of an experiment: one implementation at one shape, with what was seen there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import ClassVar
+
+from lab.runs.checks import Check, Record, flag, many, number, one_of, optional, record, text, whole
+from lab.runs.spec import DTYPES, EXPERIMENTS, IMPLEMENTATIONS
+
+# From good to bad: when two parts of a point disagree, the worse one stands.
+STATUSES = ("ok", "noisy", "cancelled", "refused", "out_of_memory", "crashed", "wrong")
+
+
+@dataclass(frozen=True)
+class Timing(Record):
+    """The time of one call. A recorded table may state the median alone: then the rest is None or empty.
+
+    Args:
+        median_s: median over the samples, in seconds.
+        q1_s: first quartile, in seconds.
+        q3_s: third quartile, in seconds.
+        n: number of samples.
+        samples_s: the raw samples (seconds per call of one block), in the order they were taken.
+        first_call_s: the very first call, cold, in seconds.
+        discarded_blocks: blocks thrown away because the machine was busy or throttled.
+
+    Raises:
+        ValueError: a value is not finite, negative, or the quartiles are out of order.
+    """
+
+    median_s: float
+    q1_s: float | None = None
+    q3_s: float | None = None
+    n: int | None = None
+    samples_s: tuple[float, ...] = ()
+    first_call_s: float | None = None
+    discarded_blocks: int = 0
+
+    CHECKS: ClassVar[Mapping[str, Check]] = {
+        "median_s": number(),
+        "q1_s": optional(number()),
+        "q3_s": optional(number()),
+        "n": optional(whole(1)),
+        "samples_s": many(number(), 10_000),
+        "first_call_s": optional(number()),
+        "discarded_blocks": whole(),
+    }
+
+    def __post_init__(self) -> None:
+        """Check the fields, and the order of the quartiles."""
+        super().__post_init__()
+        low = self.median_s if self.q1_s is None else self.q1_s
+        high = self.median_s if self.q3_s is None else self.q3_s
+        if not low <= self.median_s <= high:
+            raise ValueError(f"median_s is {self.median_s}; it must lie between q1_s {low} and q3_s {high}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point(Record):
+    """What one implementation did at one shape.
+
+    Args:
+        experiment: the experiment it belongs to.
+        implementation: what was requested.
+        kernel: what was seen to run; None until known.
+        status: one of STATUSES.
+        reason: why the status is not "ok", in words.
+        batch, heads, kv_heads, q_len, kv_len, head_dim, dtype, causal: the shape.
+        timing: the time of one call.
+        peak_extra_bytes: measured peak beside the inputs.
+        predicted_peak_bytes: what lab.cost.traffic says of it.
+        need_bytes, have_bytes: what a refused point would have needed, and what was free.
+        max_abs_error: against the float64 reference.
+        tolerance: the largest error that is accepted.
+        error_rows: which output rows were compared, such as "all" or "64 sampled rows".
+        warnings: everything else worth knowing, in words.
+
+    Raises:
+        ValueError: a value is not allowed.
+    """
+
+    experiment: str
+    implementation: str
+    kernel: str | None = None
+    status: str
+    reason: str | None = None
+    batch: int
+    heads: int
+    kv_heads: int
+    q_len: int
+    kv_len: int
+    head_dim: int
+    dtype: str
+    causal: bool
+    timing: Timing | None = None
+    peak_extra_bytes: int | None = None
+    predicted_peak_bytes: int | None = None
+    need_bytes: int | None = None
+    have_bytes: int | None = None
+    max_abs_error: float | None = None
+    tolerance: float | None = None
+    error_rows: str | None = None
+    warnings: tuple[str, ...] = ()
+
+    CHECKS: ClassVar[Mapping[str, Check]] = {
+        "experiment": one_of(*EXPERIMENTS),
+        "implementation": one_of(*IMPLEMENTATIONS),
+        "kernel": optional(text(400)),
+        "status": one_of(*STATUSES),
+        "reason": optional(text()),
+        **dict.fromkeys(("batch", "heads", "kv_heads", "q_len", "kv_len", "head_dim"), whole(1)),
+        "dtype": one_of(*DTYPES),
+        "causal": flag,
+        "timing": optional(record(Timing)),
+        **dict.fromkeys(
+            ("peak_extra_bytes", "predicted_peak_bytes", "need_bytes", "have_bytes"), optional(whole())
+        ),
+        "max_abs_error": optional(number()),
+        "tolerance": optional(number()),
+        "error_rows": optional(text(200)),
+        "warnings": many(text(), 100),
+    }
+
+    @property
+    def key(self) -> tuple[str | int | bool, ...]:
+        """What identifies the cell: experiment, implementation, shape, dtype and mask."""
+        shape = (self.batch, self.heads, self.kv_heads, self.q_len, self.kv_len, self.head_dim)
+        return (self.experiment, self.implementation, *shape, self.dtype, self.causal)
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the point meets the rule of the lab.
+
+        It matches the reference within its tolerance, names the kernel that ran, and reports memory as well
+        as time (the memory experiment takes no time).
+        """
+        if self.status not in ("ok", "noisy") or self.kernel is None or self.peak_extra_bytes is None:
+            return False
+        if self.max_abs_error is None or self.tolerance is None or self.max_abs_error > self.tolerance:
+            return False
+        return self.experiment == "memory" or self.timing is not None
+
+    def merge(self, later: Point) -> Point:
+        """Return the point with what a later part found added: its values where it has any, the worse status.
+
+        Raises:
+            ValueError: the two are not the same cell.
+        """
+        if later.key != self.key:
+            raise ValueError(f"cannot merge points of different cells: {self.key} and {later.key}")
+        values = {field.name: getattr(later, field.name) for field in fields(later)}
+        added = {name: value for name, value in values.items() if value is not None}
+        worse = max(self, later, key=lambda point: STATUSES.index(point.status))
+        reason = worse.reason or self.reason or later.reason
+        warnings = tuple(dict.fromkeys(self.warnings + later.warnings))
+        return replace(self, **added | {"status": worse.status, "reason": reason, "warnings": warnings})

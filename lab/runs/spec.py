@@ -1,0 +1,115 @@
+"""What is asked for: the specification of one measuring job, the same for the command line and the app."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from lab.runs.checks import Check, Record, flag, many, one_of, optional, pattern, whole
+
+EXPERIMENTS = ("memory", "scaling", "decode", "selftest")
+IMPLEMENTATIONS = ("naive", "math", "flash", "efficient", "cudnn", "sdpa")
+DTYPES = ("fp64", "fp32", "bf16", "fp16")
+
+# Bounds on what a web page or a file may ask for; the memory guard of the worker decides what fits.
+MAX_LENGTH = 2**24
+MAX_BATCH = 65_536
+MAX_HEADS = 4096
+MAX_HEAD_DIM = 4096
+MAX_CELLS = 64
+
+device_name = pattern(
+    r"auto|cpu|mps|(cuda|xpu)(:\d{1,3})?", "auto, cpu, mps, cuda, xpu or a numbered one such as cuda:1"
+)
+
+
+@dataclass(frozen=True)
+class JobSpec(Record):
+    """One measuring job.
+
+    Args:
+        experiment: "memory", "scaling", "decode" or "selftest".
+        device: "auto" (an accelerator where there is one), "cpu", "cuda", "cuda:1", "mps" or "xpu".
+        dtype: "auto" (what the device is good at), "fp64", "fp32", "bf16" or "fp16".
+        lengths: key/value lengths T, in tokens.
+        batches: batch sizes.
+        heads: query heads.
+        kv_heads: key/value heads; they divide heads.
+        head_dim: elements of one head.
+        causal: whether the causal mask applies.
+        implementations: names to measure; empty means all that exist on the device.
+        rounds: timed rounds, each of which visits every implementation once.
+        seed: of the random inputs.
+        threads: CPU threads; None means all.
+        warm_heap: keep freed CPU memory for the next call instead of paying page faults again.
+
+    Raises:
+        ValueError: a value is not allowed.
+    """
+
+    experiment: str
+    device: str = "auto"
+    dtype: str = "auto"
+    lengths: tuple[int, ...] = (512, 1024, 2048, 4096)
+    batches: tuple[int, ...] = (1,)
+    heads: int = 12
+    kv_heads: int = 12
+    head_dim: int = 64
+    causal: bool = True
+    implementations: tuple[str, ...] = ()
+    rounds: int = 9
+    seed: int = 0
+    threads: int | None = None
+    warm_heap: bool = True
+
+    CHECKS: ClassVar[Mapping[str, Check]] = {
+        "experiment": one_of(*EXPERIMENTS),
+        "device": device_name,
+        "dtype": one_of("auto", *DTYPES),
+        "lengths": many(whole(1, MAX_LENGTH), MAX_CELLS, least=1),
+        "batches": many(whole(1, MAX_BATCH), MAX_CELLS, least=1),
+        "heads": whole(1, MAX_HEADS),
+        "kv_heads": whole(1, MAX_HEADS),
+        "head_dim": whole(1, MAX_HEAD_DIM),
+        "causal": flag,
+        "implementations": many(one_of(*IMPLEMENTATIONS), len(IMPLEMENTATIONS)),
+        "rounds": whole(1, 1000),
+        "seed": whole(0),
+        "threads": optional(whole(1, 4096)),
+        "warm_heap": flag,
+    }
+
+    def __post_init__(self) -> None:
+        """Check the fields, and that they fit each other."""
+        super().__post_init__()
+        if self.heads % self.kv_heads:
+            raise ValueError(f"kv_heads is {self.kv_heads}; it must divide heads, which is {self.heads}")
+        for name in ("lengths", "batches", "implementations"):
+            values = getattr(self, name)
+            if len(set(values)) < len(values):
+                raise ValueError(f"{name} is {', '.join(map(str, values))}; each value may stand there once")
+
+
+# What each experiment measures when nothing else is said. Decode: contexts a single token attends to, and
+# some batch sizes; self-test: small enough for a few seconds on two cores.
+DEFAULTS: dict[str, dict[str, Any]] = {
+    "memory": {},
+    "scaling": {},
+    "decode": {"lengths": (128, 1024, 4096), "batches": (1, 4, 16)},
+    "selftest": {"lengths": (128, 256, 512, 1024), "implementations": ("naive", "sdpa"), "rounds": 5},
+}
+
+
+def default_spec(experiment: str, **changes: Any) -> JobSpec:
+    """Return the job that an experiment's name alone stands for, with some fields changed.
+
+    Args:
+        experiment: one of EXPERIMENTS.
+        changes: fields of JobSpec; None means the default.
+
+    Raises:
+        ValueError: a value is not allowed.
+    """
+    stated = {name: value for name, value in changes.items() if value is not None}
+    return JobSpec(experiment, **{**DEFAULTS.get(experiment, {}), **stated})

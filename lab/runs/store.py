@@ -1,0 +1,179 @@
+"""Where runs are kept: one JSON file each in the user's data folder, replaced atomically."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from lab.runs.run import RUN_ID, SCHEMA_VERSION, Run
+
+MAX_FILE_BYTES = 64 * 2**20
+MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
+"""By the older schema's number: what turns its dictionary into one of the next schema."""
+
+
+class RunFileError(ValueError):
+    """A run file that cannot be read, in one sentence."""
+
+
+def data_folder() -> Path:
+    """Return the folder of this user's runs: LAB_HOME, else the system's place for user data."""
+    home = os.environ.get("LAB_HOME")
+    if home:
+        return Path(home).expanduser()
+    import platformdirs  # not needed, and not always there, where LAB_HOME is set
+
+    return Path(platformdirs.user_data_dir("attention-cost-lab", appauthor=False))
+
+
+def runs_folder() -> Path:
+    """Return the folder with the run files inside the data folder."""
+    return data_folder() / "runs"
+
+
+def to_text(run: Run) -> str:
+    """Return the run as strict JSON."""
+    return json.dumps(run.to_dict(), indent=1, allow_nan=False, ensure_ascii=False)
+
+
+def from_text(text: str | bytes, name: str = "the run file") -> Run:
+    """Read a run from JSON text, whoever wrote it.
+
+    Args:
+        text: the content of a run file.
+        name: what to call it in an error.
+
+    Returns:
+        The run, migrated to this version's schema.
+
+    Raises:
+        RunFileError: too large, damaged, of a newer schema, or with a value that is not allowed.
+    """
+    if len(text) > MAX_FILE_BYTES:
+        raise RunFileError(f"{name} has {len(text):,} bytes; run files have at most {MAX_FILE_BYTES:,}.")
+    try:
+        data = json.loads(text, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise RunFileError(
+            f"{name} is damaged: it is not the JSON of a run ({_first_line(error)})."
+        ) from None
+    if not isinstance(data, dict) or not isinstance(data.get("schema"), int) or "points" not in data:
+        raise RunFileError(f"{name} is not a run file: it lacks the fields 'schema' and 'points'.")
+    return _from_dict(data, name)
+
+
+def _from_dict(data: dict[str, Any], name: str) -> Run:
+    schema = data["schema"]
+    if schema > SCHEMA_VERSION:
+        raise RunFileError(
+            f"{name} was written by a newer version of the lab (schema {schema}; this one reads up to "
+            f"{SCHEMA_VERSION}): update the lab to open it."
+        )
+    try:
+        while data["schema"] < SCHEMA_VERSION:
+            data = MIGRATIONS[data["schema"]](data)
+        return Run.from_dict(data)
+    except KeyError:
+        raise RunFileError(f"{name} has schema {schema}, which no version of the lab wrote.") from None
+    except (ValueError, TypeError, AttributeError) as error:
+        raise RunFileError(f"{name} is damaged: {_first_line(error)}.") from None
+
+
+def _no_constant(word: str) -> None:
+    raise ValueError(f"{word} is not a number that JSON allows")
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+
+
+def save(run: Run) -> Path:
+    """Write a run to its file; readers see the old file or the new one, never a half.
+
+    Args:
+        run: any run.
+
+    Returns:
+        The file.
+
+    Raises:
+        OSError: the folder cannot be written or the disk is full; an earlier file of the run stays as it was.
+    """
+    folder = runs_folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{run.run_id}.json"
+    handle, temporary = tempfile.mkstemp(dir=folder, prefix=".", suffix=".tmp")
+    try:
+        with open(handle, "w", encoding="utf-8") as file:
+            file.write(to_text(run))
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+    return path
+
+
+def load(path: Path | str) -> Run:
+    """Read a run file.
+
+    Args:
+        path: a file, or the identifier of a run in the data folder.
+
+    Raises:
+        RunFileError: no such file or run, or not one that can be read.
+    """
+    place = Path(path)
+    if not place.exists() and re.fullmatch(RUN_ID, str(path)):
+        place = runs_folder() / f"{path}.json"
+    try:
+        if place.stat().st_size > MAX_FILE_BYTES:
+            raise RunFileError(f"{place.name} is larger than the {MAX_FILE_BYTES:,} bytes of a run file.")
+        return from_text(place.read_bytes(), place.name)
+    except FileNotFoundError:
+        raise RunFileError(f"There is no run or file named {str(path)!r}.") from None
+    except OSError as error:
+        raise RunFileError(f"{place.name} cannot be read: {error.strerror}.") from None
+
+
+def list_runs() -> tuple[Run, ...]:
+    """Return the runs in the data folder that can be read, newest first."""
+    found = []
+    for path in _files():
+        with contextlib.suppress(RunFileError):
+            found.append(load(path))
+    return tuple(found)
+
+
+def latest(experiment: str, device_key: str) -> Run | None:
+    """Return the newest run of an experiment on a device that has points.
+
+    Args:
+        experiment: one of EXPERIMENTS.
+        device_key: of the device, or only its kind ("cpu", "cuda").
+
+    Returns:
+        The run, or None.
+    """
+    for path in _files():
+        with contextlib.suppress(RunFileError):
+            run = load(path)
+            same_device = device_key in (run.device_key, run.device_key.partition(":")[0])
+            if run.spec.experiment == experiment and same_device and run.points:
+                return run
+    return None
+
+
+def _files() -> list[Path]:
+    """The run files, newest first: their names begin with the time."""
+    with contextlib.suppress(OSError):
+        return sorted(runs_folder().glob("*.json"), reverse=True)
+    return []
