@@ -165,8 +165,8 @@ def scores_pass_logits(model: str) -> Values:
 
 def resolution(dtype: str) -> Values:
     """Spacing of the dtype's numbers just above 1 (IEEE 754)."""
-    names = {"fp16": np.float16, "fp32": np.float32, "fp64": np.float64}
-    return [exactly(float(np.finfo(names[dtype]).eps))]
+    names = {"fp16": "float16", "fp32": "float32", "fp64": "float64"}
+    return [exactly(float(np.finfo(np.dtype(names[dtype])).eps))]
 
 
 def mask_share_of_traffic(implementation: str, model: str, tokens: int, dtype: str) -> Values:
