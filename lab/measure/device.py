@@ -113,7 +113,7 @@ class Device:
     def identity(self) -> dict[str, Any]:
         """Give what the device is, as JSON values, with no name of a host or a user and no path."""
         return {
-            "device": self.kind,
+            "device_kind": self.kind,
             "device_name": self.name(),
             "driver": None,
             "memory_bytes": self.total_bytes(),

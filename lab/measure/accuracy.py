@@ -1,0 +1,143 @@
+"""Whether an implementation computes attention: its error against float64, and the largest error accepted.
+
+An output row is a weighted mean of values, so its errors are rounding errors relative to the row's own size:
+
+- rounding: 16 units of roundoff of the dtype. A score of size s carries an error of s roundings into the
+  softmax, and scores of random inputs reach 6; naive attention rounds scores twice (12), then probabilities
+  and the output (2 more). The worst seen is 7.
+- adding up: 4 sqrt(kv_len) units of roundoff of the type sums are kept in (fp64 for fp64, else fp32), as
+  kv_len roundings of random sign add up. The worst seen is 2.2 sqrt(kv_len).
+
+A wrong function is off by about the size of a row: over ten times what is accepted in bf16, a hundred times
+in fp16, ten thousand times in fp32.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from lab.measure.attention import reference
+
+ROUNDINGS = 16
+ROUNDINGS_PER_ROOT_KEY = 4
+ALL_ROWS_UP_TO = (
+    2**24
+)  # query-key pairs over batch and heads: the reference then takes a fraction of a second
+SAMPLED_ROWS = 64
+
+
+@dataclass(frozen=True)
+class Truth:
+    """The float64 result of one call: which query rows, and their values.
+
+    Args:
+        rows: indices of the rows, or None for all.
+        values: (batch, heads, number of rows, head_dim) in float64.
+        kv_len: keys that were summed over.
+    """
+
+    rows: Tensor | None
+    values: Tensor
+    kv_len: int
+
+    @property
+    def rows_text(self) -> str:
+        """Which rows are compared, in words."""
+        return "all" if self.rows is None else f"{len(self.rows)} sampled rows"
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """How far an output is from the truth.
+
+    Args:
+        max_abs_error: largest absolute error, or None when the output is not finite.
+        tolerance: largest error accepted anywhere.
+        rows: which rows were compared, in words.
+        fault: what is wrong with the output, or None.
+    """
+
+    max_abs_error: float | None
+    tolerance: float
+    rows: str
+    fault: str | None
+
+
+def truth(q: Tensor, k: Tensor, v: Tensor, *, causal: bool, seed: int = 0) -> Truth:
+    """Compute what an implementation must give, of all rows or, at large sizes, of a sample.
+
+    Args:
+        q: (batch, heads, q_len, head_dim).
+        k: (batch, kv_heads, kv_len, head_dim).
+        v: (batch, kv_heads, kv_len, head_dim).
+        causal: hide the keys after each query.
+        seed: of the sample; the first and the last row are always in it.
+
+    Returns:
+        The truth.
+
+    Raises:
+        ValueError: shapes that do not fit each other.
+    """
+    rows = None
+    if q.shape[0] * q.shape[1] * q.shape[2] * k.shape[2] > ALL_ROWS_UP_TO and q.shape[2] > SAMPLED_ROWS:
+        generator = torch.Generator().manual_seed(seed)
+        inner = torch.randperm(q.shape[2] - 2, generator=generator)[: SAMPLED_ROWS - 2] + 1
+        ends = torch.tensor([0, q.shape[2] - 1])
+        rows = torch.cat([ends, inner]).sort().values
+    return Truth(rows, reference(q, k, v, causal=causal, rows=rows), k.shape[2])
+
+
+def allowed_error(dtype: torch.dtype, kv_len: int) -> float:
+    """Give the largest error accepted, relative to the size of an output row.
+
+    Args:
+        dtype: of the inputs and the output.
+        kv_len: keys.
+
+    Returns:
+        A fraction.
+    """
+    sums = torch.float64 if dtype == torch.float64 else torch.float32
+    roundoff, roundoff_of_sums = torch.finfo(dtype).eps / 2, torch.finfo(sums).eps / 2
+    return ROUNDINGS * roundoff + ROUNDINGS_PER_ROOT_KEY * math.sqrt(kv_len) * roundoff_of_sums
+
+
+def check(output: Tensor, expected: Truth) -> Accuracy:
+    """Compare an output with the truth, row by row.
+
+    Args:
+        output: (batch, heads, q_len, head_dim), as the implementation returned it.
+        expected: what it must be.
+
+    Returns:
+        The error, the tolerance and what is wrong, if anything.
+
+    A row's size is the largest value at its position in any head, at least the median over positions: where
+    values cancel by chance a row is not held to less than its neighbours.
+    """
+    chosen = output if expected.rows is None else output[:, :, expected.rows.to(output.device)]
+    found = chosen.to(expected.values.device).double()
+    if found.shape != expected.values.shape:
+        shapes = f"{tuple(found.shape)} instead of {tuple(expected.values.shape)}"
+        return Accuracy(None, 0.0, expected.rows_text, f"the output has the shape {shapes}")
+    errors = (found - expected.values).abs().amax(dim=(0, 1, 3))
+    sizes = expected.values.abs().amax(dim=(0, 1, 3))
+    accepted = allowed_error(output.dtype, expected.kv_len) * sizes.clamp(min=sizes.median())
+    tolerance = float(accepted.max())
+    if not bool(torch.isfinite(found).all()):
+        return Accuracy(None, tolerance, expected.rows_text, "the output holds NaN or infinity")
+    wrong = errors > accepted
+    fault = None
+    if bool(wrong.any()):
+        worst = int((errors / accepted).argmax())
+        row = worst if expected.rows is None else int(expected.rows[worst])
+        fault = (
+            f"{int(wrong.sum())} of {len(errors)} rows differ from float64: row {row} by "
+            f"{float(errors[worst]):.2g}, {float(accepted[worst]):.2g} is accepted there"
+        )
+    return Accuracy(float(errors.max()), tolerance, expected.rows_text, fault)

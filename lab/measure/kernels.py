@@ -1,0 +1,161 @@
+"""Which kernel ran, and in PyTorch's own words why one did not.
+
+What is asked for and what runs are two things: scaled_dot_product_attention picks a kernel by device, dtype,
+shape and mask. On a CPU the operator's name tells; on an accelerator the names of the kernels it launched do.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from lab.measure.attention import IMPLEMENTATIONS
+from lab.measure.trace import Trace, record
+
+# The operator inside scaled_dot_product_attention, by what PyTorch calls it, and the backend it belongs to
+SDPA_OPERATORS = {
+    "aten::_scaled_dot_product_flash_attention_for_cpu": "flash",
+    "aten::_scaled_dot_product_flash_attention": "flash",
+    "aten::_scaled_dot_product_efficient_attention": "efficient",
+    "aten::_scaled_dot_product_cudnn_attention": "cudnn",
+    "aten::_scaled_dot_product_fused_attention_overrideable": "flash",
+    "aten::_scaled_dot_product_attention_math": "math",
+    "aten::_scaled_dot_product_attention_math_for_mps": "math",
+}
+# Operators that do the work of eager attention; views and bookkeeping are left out
+EAGER_OPERATORS = ("bmm", "mm", "mul", "mul_", "masked_fill", "masked_fill_", "_softmax")
+LONGEST_NAME = 120
+
+
+def observe(call: Callable[[], Any], device_kind: str) -> tuple[str | None, str | None]:
+    """Run a call once under the profiler, outside any timing, and name what ran.
+
+    Args:
+        call: what to run.
+        device_kind: "cpu", "cuda", "xpu" or "mps".
+
+    Returns:
+        The name of the kernel, and the SDPA backend it belongs to (None for eager operators).
+    """
+    trace = record(call, device_kind)
+    return kernel_name(trace), backend_of(trace)
+
+
+def backend_of(trace: Trace) -> str | None:
+    """Give the SDPA backend that ran.
+
+    Args:
+        trace: the profiled call.
+
+    Returns:
+        "flash", "efficient", "cudnn" or "math"; None when no such operator ran.
+    """
+    return next((SDPA_OPERATORS[name] for name in trace.operators if name in SDPA_OPERATORS), None)
+
+
+def kernel_name(trace: Trace) -> str | None:
+    """Name what ran: the kernels of the accelerator, else SDPA's operator, else the eager operators in order.
+
+    Args:
+        trace: the profiled call.
+
+    Returns:
+        Names joined by " + ", or None when nothing telling was seen.
+    """
+    if trace.kernels:
+        names = [shorten(name) for name in trace.kernels]
+        return " + ".join(dict.fromkeys(name for name in names if name))[:LONGEST_NAME] or None
+    operator = next((name for name in trace.operators if name in SDPA_OPERATORS), None)
+    if operator is not None:
+        return operator.removeprefix("aten::")
+    eager = [name.removeprefix("aten::") for name in trace.operators]
+    return " + ".join(dict.fromkeys(name for name in eager if name in EAGER_OPERATORS)) or None
+
+
+def shorten(kernel: str) -> str:
+    """Take the telling part of an accelerator kernel's name: no return type, template or arguments.
+
+    Args:
+        kernel: such as "void pytorch_flash::flash_fwd_kernel<...>(pytorch_flash::Flash_fwd_params)".
+
+    Returns:
+        Such as "flash_fwd_kernel"; names that carry a tile or an architecture keep it. Elementwise kernels,
+        of which an eager call launches several alike, become "elementwise".
+    """
+    bare = re.split(r"[<(]", kernel.removeprefix("void "), maxsplit=1)[0].strip()
+    name = bare.rsplit("::", 1)[-1]
+    return "elementwise" if "elementwise" in name else name
+
+
+def attempt(call: Callable[[], Any]) -> tuple[Any, str | None]:
+    """Run a call, and give PyTorch's reasons if it refuses.
+
+    Args:
+        call: what to run.
+
+    Returns:
+        What the call returned and None, or None and the reasons. Running out of memory is no refusal: it
+        raises.
+    """
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            return call(), None
+        except RuntimeError as error:
+            if is_out_of_memory(error):
+                raise
+            return None, reason_text([str(warning.message) for warning in caught], error)
+
+
+def reason_text(said: list[str], error: Exception) -> str:
+    """Join the warnings that led to a refusal and the refusal itself, without the places in PyTorch's source.
+
+    Args:
+        said: texts of the warnings, in order.
+        error: what was raised.
+
+    Returns:
+        One text; a backend's headline ("... not used because:") is kept only with a reason behind it.
+    """
+    texts = [re.sub(r"\s*\(Triggered internally at .*?\)\s*$", "", text, flags=re.S).strip() for text in said]
+    reasons = [
+        text
+        for text, following in zip(texts, [*texts[1:], None], strict=True)
+        if not (text.endswith("because:") and (following is None or following.endswith("because:")))
+    ]
+    last = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    return " ".join([*dict.fromkeys(reasons), " ".join(last.split())])
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Say whether an exception means that memory ran out, on the CPU or on an accelerator.
+
+    Args:
+        error: what was raised.
+
+    Returns:
+        True for PyTorch's out-of-memory errors and Python's own.
+    """
+    if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
+        return True
+    return isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
+
+
+def mismatch(implementation: str, seen: str | None) -> str | None:
+    """Say in words when another backend ran than the one asked for.
+
+    Args:
+        implementation: what was asked for.
+        seen: the backend that ran.
+
+    Returns:
+        One sentence, or None when they agree or nothing particular was asked for.
+    """
+    asked = IMPLEMENTATIONS[implementation].backend
+    if asked is None or seen is None or asked == seen:
+        return None
+    return f"{asked} was asked for, {seen} ran"

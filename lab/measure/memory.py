@@ -1,0 +1,103 @@
+"""The memory guard: what a call will need, against what may be taken, before anything is allocated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lab.cost.calls import AttentionCall
+from lab.cost.traffic import peak_extra_bytes
+from lab.measure import allocator
+from lab.measure.attention import IMPLEMENTATIONS
+from lab.measure.device import Device
+
+WARM_HEAP_FACTOR = 4
+"""A heap that keeps freed blocks fragments to 1.4-3.6 times the peak of one call."""
+
+
+@dataclass(frozen=True)
+class Need:
+    """What a cell needs and what may be taken, in bytes; the latter None where the system does not say."""
+
+    need_bytes: int
+    have_bytes: int | None
+
+    @property
+    def fits(self) -> bool:
+        """Whether the cell may run: nothing known speaks against it."""
+        return self.have_bytes is None or self.need_bytes <= self.have_bytes
+
+    @property
+    def reason(self) -> str:
+        """The refusal in words."""
+        have = 0 if self.have_bytes is None else self.have_bytes
+        return f"needs {gib(self.need_bytes)} of memory, {gib(have)} may be taken"
+
+
+def gib(size_bytes: int) -> str:
+    """Write a size in GiB.
+
+    Args:
+        size_bytes: the size.
+
+    Returns:
+        Text such as "6.00 GiB".
+    """
+    return f"{size_bytes / 2**30:.2f} GiB"
+
+
+def predicted_peak(implementation: str, call: AttentionCall, backend: str | None = None) -> int | None:
+    """Predict the peak of one call beyond its inputs.
+
+    Args:
+        implementation: a name of `IMPLEMENTATIONS`.
+        call: the shape.
+        backend: for PyTorch's default dispatch, the backend it took.
+
+    Returns:
+        Bytes, or None where lab.cost has no closed form for it.
+    """
+    name = IMPLEMENTATIONS[implementation].cost_name or backend
+    if name is None:
+        return None
+    shape = {field: getattr(call, field) for field in call.__dataclass_fields__}
+    try:
+        return peak_extra_bytes(name, **shape)
+    except ValueError:  # a call this implementation does not compute; the attempt gives the reason
+        return None
+
+
+def input_bytes(call: AttentionCall) -> int:
+    """Give the size of Q, K and V.
+
+    Args:
+        call: the shape.
+
+    Returns:
+        Bytes.
+    """
+    return (call.queries + 2 * call.keys) * call.element
+
+
+def guard(
+    implementation: str, call: AttentionCall, device: Device, *, copies: int = 1, warm_heap: bool = False
+) -> Need:
+    """Compare what a cell needs with what may be taken.
+
+    Args:
+        implementation: a name of `IMPLEMENTATIONS`.
+        call: the shape.
+        device: where it would run.
+        copies: sets of inputs alive at a time.
+        warm_heap: whether freed blocks stay in the heap, which then fragments.
+
+    Returns:
+        Need and have. Without a closed form the output alone is counted beside the inputs.
+    """
+    peak = predicted_peak(implementation, call, backend="flash")
+    if peak is None:
+        peak = call.queries * call.element
+    free = device.free_bytes()
+    if device.kind == "cpu":
+        free = allocator.usable_bytes(free)
+        peak *= WARM_HEAP_FACTOR if warm_heap else 1
+    return Need(copies * input_bytes(call) + peak, free)

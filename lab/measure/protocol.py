@@ -1,0 +1,254 @@
+"""How a time is taken: warm up, then interleaved rounds of gated blocks in shuffled order, raw samples kept.
+
+A sample is a block of back-to-back calls, long enough for the clock, divided by their number. Every round
+visits every variant once, so that a slow minute of the machine falls on all of them alike.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from lab.measure.device import Call, Device
+from lab.measure.gate import Gate
+from lab.runs import Timing
+
+SETTLED = 0.02  # spread of three blocks in a row, relative to their median
+UNSETTLED = 0.10  # the spread worth a warning when warming up ends without having settled
+RETRIES = 6  # of one block, while the machine is busy
+PAUSE_S = 0.05
+FEWEST_ROUNDS = 3
+NOISY_SHARE = 0.25  # of kept samples taken while the machine was busy
+NOISY_SPREAD = 0.20  # interquartile range over median
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """The numbers of the protocol.
+
+    Args:
+        rounds: rounds asked for.
+        seed: of the order within each round.
+        warm_up_s: longest warm-up of one variant.
+        budget_s: no round starts later than this after the first, once a few are done.
+        patience_s: time spent on blocks that are thrown away, and on waiting for a quiet machine.
+    """
+
+    rounds: int = 9
+    seed: int = 0
+    warm_up_s: float = 0.3
+    budget_s: float = 30.0
+    patience_s: float = 2.0
+
+
+@dataclass
+class Samples:
+    """What was seen of one variant.
+
+    Args:
+        rounds: rounds asked for.
+        calls: calls in a block.
+        unsettled: spread of the last blocks of a warm-up that did not settle, or None.
+        seconds: seconds per call of each block that was kept, in order.
+        busy: how many of those were taken while the machine was busy.
+        discarded: blocks thrown away.
+    """
+
+    rounds: int
+    calls: int
+    unsettled: float | None = None
+    seconds: list[float] = field(default_factory=list)
+    busy: int = 0
+    discarded: int = 0
+
+    def timing(self, first_call_s: float | None = None) -> Timing:
+        """Summarise the samples.
+
+        Args:
+            first_call_s: the first call, taken apart.
+
+        Returns:
+            Median, quartiles and the raw samples.
+        """
+        low, middle, high = quartiles(self.seconds)
+        return Timing(
+            median_s=middle,
+            q1_s=low,
+            q3_s=high,
+            n=len(self.seconds),
+            samples_s=tuple(self.seconds),
+            first_call_s=first_call_s,
+            discarded_blocks=self.discarded,
+        )
+
+    @property
+    def noise(self) -> str | None:
+        """Why the median is not to be trusted fully, in words, or None."""
+        low, middle, high = quartiles(self.seconds)
+        if self.busy > NOISY_SHARE * len(self.seconds):
+            return f"{self.busy} of {len(self.seconds)} blocks were timed while the machine was busy"
+        if high - low > NOISY_SPREAD * middle:
+            return f"the middle half of the samples spreads over {(high - low) / middle:.0%} of the median"
+        return None
+
+    def warnings(self) -> list[str]:
+        """List what a reader should know of how the samples came about."""
+        said = []
+        if self.discarded:
+            blocks = self.discarded + len(self.seconds)
+            said.append(f"{self.discarded} of {blocks} blocks discarded: the machine was busy")
+        if len(self.seconds) < self.rounds:
+            said.append(f"{len(self.seconds)} of {self.rounds} rounds done: the time budget was spent")
+        if self.unsettled is not None:
+            said.append(f"warming up ended with the last three blocks {self.unsettled:.0%} apart")
+        return said
+
+
+class VariantError(Exception):
+    """A variant failed while it was being timed; the cause is chained."""
+
+    def __init__(self, variant: str) -> None:
+        """Name the variant."""
+        super().__init__(variant)
+        self.variant = variant
+
+
+def quartiles(values: list[float]) -> tuple[float, float, float]:
+    """Give the first quartile, the median and the third.
+
+    Args:
+        values: at least one.
+
+    Returns:
+        Three values, in order.
+    """
+    if len(values) == 1:
+        return values[0], values[0], values[0]
+    low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
+    return low, middle, high
+
+
+def warm_up(device: Device, call: Call, protocol: Protocol) -> Samples:
+    """Run a variant until three blocks in a row agree, or its time is up.
+
+    Args:
+        device: where it runs.
+        call: the variant.
+        protocol: the numbers.
+
+    Returns:
+        Empty samples that know how many calls a block takes.
+    """
+    start = time.perf_counter()
+    blocks = [device.time_block(call, 1)]
+    apart = math.inf
+    while apart > SETTLED and time.perf_counter() - start < protocol.warm_up_s:
+        blocks.append(device.time_block(call, calls_in_block(device, blocks[-1])))
+        if len(blocks) > 3:
+            last = blocks[-3:]
+            apart = (max(last) - min(last)) / statistics.median(last)
+    unsettled = apart if UNSETTLED < apart < math.inf else None
+    return Samples(protocol.rounds, calls_in_block(device, min(blocks)), unsettled)
+
+
+def calls_in_block(device: Device, call_s: float) -> int:
+    """Give how many calls make a block long enough for the device's clock.
+
+    Args:
+        device: where they run.
+        call_s: seconds of one call.
+
+    Returns:
+        At least 1.
+    """
+    return max(1, math.ceil(device.shortest_block_s / max(call_s, 1e-9)))
+
+
+class Patience:
+    """Time that may be spent on blocks that are thrown away and on waiting, shared by a shape's variants."""
+
+    def __init__(self, seconds: float) -> None:
+        """Start with so many seconds."""
+        self.left_s = seconds
+
+    def wait(self, lost_s: float) -> None:
+        """Count a lost block and pause for the machine to calm down."""
+        time.sleep(PAUSE_S)
+        self.left_s -= lost_s + PAUSE_S
+
+
+def add_block(
+    samples: Samples, device: Device, gate: Gate, patience: Patience, name: str, call: Call
+) -> None:
+    """Time one block, again while the machine is busy and there is patience left; keep the best of the tries.
+
+    Args:
+        samples: where the sample goes.
+        device: where it runs.
+        gate: what tells a busy machine.
+        patience: what may still be spent.
+        name: the variant.
+        call: what to time.
+    """
+    tries: list[float] = []
+    busy = True
+    while busy and len(tries) <= RETRIES:
+        if tries:
+            patience.wait(tries[-1] * samples.calls)
+        gate.start()
+        taken_s = device.time_block(call, samples.calls)
+        busy = gate.busy(name)
+        tries.append(taken_s)
+        if patience.left_s <= 0:
+            break
+    samples.seconds.append(min(tries) if busy else tries[-1])
+    samples.busy += busy
+    samples.discarded += len(tries) - 1
+
+
+def time_variants(
+    device: Device,
+    variants: Mapping[str, Call],
+    protocol: Protocol,
+    gate: Gate,
+    tell: Callable[[str], None] = lambda what: None,
+) -> dict[str, Samples]:
+    """Time variants against each other.
+
+    Args:
+        device: where they run.
+        variants: what to time, by name.
+        protocol: the numbers.
+        gate: what tells a busy machine.
+        tell: called with a few words before each step.
+
+    Returns:
+        The samples of each variant.
+
+    Raises:
+        VariantError: a variant raised; its error is the cause.
+    """
+    order, shuffler = list(variants), random.Random(protocol.seed)
+    samples: dict[str, Samples] = {}
+    patience = Patience(protocol.patience_s)
+    current = ""
+    try:
+        for current in order:
+            tell(f"{current}: warming up")
+            samples[current] = warm_up(device, variants[current], protocol)
+        start = time.perf_counter()
+        for done in range(protocol.rounds):
+            spent = time.perf_counter() - start
+            if spent > protocol.budget_s * (1 if done >= FEWEST_ROUNDS else 2) and done:
+                break
+            tell(f"round {done + 1} of {protocol.rounds}")
+            shuffler.shuffle(order)
+            for current in order:
+                add_block(samples[current], device, gate, patience, current, variants[current])
+    except (RuntimeError, MemoryError) as error:
+        raise VariantError(current) from error
+    return samples
