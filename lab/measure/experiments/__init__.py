@@ -1,0 +1,16 @@
+"""The experiments, one file each: which cells they visit and how.
+
+An experiment is a class with a `name`; `run` is given a job, a part ("time" or "memory") and where to tell.
+"""
+
+from __future__ import annotations
+
+from lab.measure.experiments.base import Experiment
+from lab.measure.experiments.decode import Decode
+from lab.measure.experiments.memory import Memory
+from lab.measure.experiments.scaling import Scaling
+from lab.measure.experiments.selftest import Selftest
+
+EXPERIMENTS: dict[str, Experiment] = {
+    experiment.name: experiment for experiment in (Memory(), Scaling(), Decode(), Selftest())
+}

@@ -1,0 +1,169 @@
+"""The two parts of a measurement over a grid of cells, each run in a child process of its own.
+
+The time part times every implementation of a shape against the others; the memory part counts what each
+holds. A point is told as soon as it exists: refusals at once, times at the end of a shape, since its variants
+interleave.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from lab.cost.calls import AttentionCall
+from lab.measure.accuracy import truth
+from lab.measure.cells import (
+    Cell,
+    Inputs,
+    clean_up,
+    copies_for_cold_cache,
+    draw_inputs,
+    examine,
+    out_of_memory,
+    refuse_unfit,
+)
+from lab.measure.events import Events
+from lab.measure.gate import Gate, gate_for
+from lab.measure.job import Job
+from lab.measure.protocol import Protocol, Samples, VariantError, time_variants
+from lab.runs import Point
+
+LAUNCH_BOUND_S = 50e-6
+"""An accelerator's call shorter than this waits for its launch as much as it computes."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The cells of one experiment.
+
+    Args:
+        job: device, dtype, implementations.
+        calls: the shapes, smallest first.
+        cold_cache: whether inputs rotate so that no cache holds them.
+        events: where points are told.
+    """
+
+    job: Job
+    calls: tuple[AttentionCall, ...]
+    cold_cache: bool
+    events: Events
+
+
+def time_part(grid: Grid, protocol: Protocol) -> None:
+    """Check and time every cell.
+
+    Args:
+        grid: the cells.
+        protocol: the numbers of the protocol.
+    """
+    gate = gate_for(grid.job.device.kind, grid.job.threads)
+    for call, inputs, names in _shapes(grid, warm=grid.job.warm_heap):
+        cells = list(_examined(grid, call, inputs, names))
+        for point in _timed(grid, call, cells, protocol, gate):
+            grid.events.point(point)
+
+
+def memory_part(grid: Grid) -> None:
+    """Check every cell and count what one call of it holds beyond its inputs.
+
+    Args:
+        grid: the cells.
+    """
+    for call, inputs, names in _shapes(grid, warm=False):
+        for cell in _examined(grid, call, inputs, names):
+            try:
+                peak = grid.job.device.peak_extra_bytes(cell.run)
+            except (RuntimeError, MemoryError) as error:
+                grid.events.point(out_of_memory(grid.job, cell.implementation, call, error))
+                continue
+            grid.events.point(_point(grid.job, cell, "ok", peak_extra_bytes=peak))
+
+
+def _shapes(grid: Grid, *, warm: bool) -> Iterator[tuple[AttentionCall, list[Inputs], list[str]]]:
+    """Give shape after shape with its inputs and the implementations that may run; refuse the others."""
+    grid.events.plan(len(grid.calls) * len(grid.job.implementations))
+    for call in grid.calls:
+        copies = copies_for_cold_cache(grid.job, call) if grid.cold_cache else 1
+        names = []
+        for name in grid.job.implementations:
+            refused = refuse_unfit(grid.job, name, call, copies, warm)
+            if refused is None:
+                names.append(name)
+            else:
+                grid.events.point(refused)
+        try:
+            inputs = draw_inputs(grid.job, call, copies) if names else []
+        except (RuntimeError, MemoryError) as error:
+            for name in names:
+                grid.events.point(out_of_memory(grid.job, name, call, error))
+            names = []
+        if names:
+            yield call, inputs, names
+        inputs.clear()
+        clean_up(grid.job)
+
+
+def _examined(grid: Grid, call: AttentionCall, inputs: list[Inputs], names: Iterable[str]) -> Iterator[Cell]:
+    """Give the cells of a shape that passed; tell the points of those that did not."""
+    grid.events.progress(f"T = {call.kv_len:,}: float64 reference")
+    expected = truth(*inputs[0], causal=call.causal, seed=grid.job.spec.seed)
+    for name in names:
+        grid.events.progress(f"{name} at T = {call.kv_len:,}: first call, error, kernel")
+        cell = examine(grid.job, name, call, inputs, expected)
+        if isinstance(cell, Cell):
+            yield cell
+            continue
+        grid.events.point(cell)
+        if cell.status == "out_of_memory":
+            clean_up(grid.job)
+
+
+def _timed(
+    grid: Grid, call: AttentionCall, cells: list[Cell], protocol: Protocol, gate: Gate
+) -> Iterator[Point]:
+    """Time the cells of a shape against each other; without one that runs out of memory, start anew."""
+    if grid.job.device.oversubscribed():
+        reason = (
+            "the allocator's peak exceeds the card's memory, so part of it lay in system memory: not timed"
+        )
+        yield from (_point(grid.job, cell, "refused", reason=reason) for cell in cells)
+        return
+    while cells:
+        variants = {cell.implementation: cell.run for cell in cells}
+        try:
+            samples = time_variants(
+                grid.job.device,
+                variants,
+                protocol,
+                gate,
+                lambda what: grid.events.progress(f"T = {call.kv_len:,}: {what}"),
+            )
+        except VariantError as failed:
+            cause = failed.__cause__ or failed
+            yield out_of_memory(grid.job, failed.variant, call, cause)
+            cells = [cell for cell in cells if cell.implementation != failed.variant]
+            continue
+        yield from (_timed_point(grid.job, cell, samples[cell.implementation]) for cell in cells)
+        return
+
+
+def _timed_point(job: Job, cell: Cell, samples: Samples) -> Point:
+    """Make the point of a cell from its samples."""
+    timing, noise = samples.timing(cell.first_call_s), samples.noise
+    said = samples.warnings()
+    if job.device.kind != "cpu" and timing.median_s < LAUNCH_BOUND_S:
+        said.append("shorter than 50 µs: the time is that of launching the call as much as of computing it")
+    status = "ok" if noise is None else "noisy"
+    return _point(job, cell, status, *said, reason=noise, timing=timing)
+
+
+def _point(job: Job, cell: Cell, status: str, *said: str, **found: object) -> Point:
+    return job.point(
+        cell.implementation,
+        cell.call,
+        status,
+        backend=cell.backend,
+        warnings=(*cell.warnings, *said),
+        **cell.found,
+        **found,
+    )

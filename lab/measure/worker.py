@@ -1,0 +1,133 @@
+"""The measuring child: runs one part of one job, and tells its parent one JSON line at a time.
+
+`python -m lab.measure.worker --part time|memory|environment` reads a JobSpec as one JSON line on standard
+input, which then stays open: its end means that the parent died, and the child exits at once. SIGTERM (or
+Ctrl+C) cancels. Both are seen by threads of their own that never wait for PyTorch, so that a call of ten
+seconds delays neither.
+
+Exit codes: 0 finished, 1 crashed or the parent died, 2 refused (a bad job, or no such device), 143 cancelled.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import sys
+import threading
+import traceback
+from typing import Any, TextIO
+
+from lab.measure.events import Events
+from lab.runs import JobSpec
+
+CANCEL_SIGNALS = ("SIGTERM", "SIGINT")
+FINISHED, CRASHED, REFUSED, CANCELLED = 0, 1, 2, 143
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one part of the job on standard input.
+
+    Args:
+        arguments: of the command line; None for the process's own.
+
+    Returns:
+        The exit code.
+    """
+    parser = argparse.ArgumentParser(prog="python -m lab.measure.worker", description=__doc__)
+    parser.add_argument("--part", required=True, choices=("time", "memory", "environment"))
+    part = parser.parse_args(arguments).part
+    # Before anything starts a thread: every thread inherits the block, and only the one that waits is told.
+    _block_signals()
+    events = Events(_private_stdout())
+    threading.Thread(target=_cancel_on_signal, args=(events,), daemon=True).start()
+    line = sys.stdin.buffer.readline()
+    if not line:
+        return CRASHED
+    threading.Thread(target=_exit_at_end_of_input, daemon=True).start()
+    try:
+        run_part(json.loads(line), part, events)
+    except ValueError as error:
+        events.end("refused", str(error))
+        return REFUSED
+    except Exception as error:
+        traceback.print_exc()
+        events.end("crashed", f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}")
+        return CRASHED
+    events.end("finished")
+    return FINISHED
+
+
+def run_part(data: Any, part: str, events: Events) -> None:
+    """Open the job and run a part of it.
+
+    Args:
+        data: the JobSpec as a dictionary.
+        part: "time", "memory" or "environment".
+        events: where everything is told.
+
+    Raises:
+        ValueError: a specification that is not allowed, or a device that is not there.
+    """
+    spec = JobSpec.from_dict(data)
+    events.progress("loading PyTorch")
+    import torch
+
+    from lab.measure import allocator
+    from lab.measure.environment import environment
+    from lab.measure.experiments import EXPERIMENTS
+    from lab.measure.job import open_job
+
+    job = open_job(spec)
+    if part == "time" and job.warm_heap:
+        allocator.keep_heap()
+    events.environment(environment(job))
+    if part == "environment":
+        return
+    with torch.inference_mode():
+        if job.device.kind == "cpu":
+            _start_threads()
+            allocator.limit_memory(job.device.free_bytes())
+        EXPERIMENTS[spec.experiment].run(job, part, events)
+
+
+def _start_threads() -> None:
+    """Make PyTorch start its threads: a limit on memory set before that would kill the process."""
+    import torch
+
+    a = torch.ones(512, 512)
+    (a @ a).exp_()
+
+
+def _private_stdout() -> TextIO:
+    """Keep standard output for events: whatever else is printed in this process goes to standard error."""
+    private = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    return private
+
+
+def _block_signals() -> None:
+    if hasattr(signal, "pthread_sigmask"):  # not on Windows, where a parent ends a child without asking
+        signal.pthread_sigmask(signal.SIG_BLOCK, [getattr(signal, name) for name in CANCEL_SIGNALS])
+
+
+def _cancel_on_signal(events: Events) -> None:
+    """Wait for a signal to stop, say so, and exit without waiting for PyTorch."""
+    if not hasattr(signal, "sigwait"):
+        return
+    signal.sigwait([getattr(signal, name) for name in CANCEL_SIGNALS])
+    events.end("cancelled")
+    os._exit(CANCELLED)
+
+
+def _exit_at_end_of_input() -> None:
+    """Exit as soon as the parent is gone: the system then closes its end of our standard input."""
+    while os.read(0, 4096):
+        pass
+    os._exit(CRASHED)
+
+
+if __name__ == "__main__":
+    # Skips the slow tear-down of threads and libraries: all that matters is flushed.
+    os._exit(main())
