@@ -160,7 +160,7 @@ class Record:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the record as plain dictionaries, for JSON."""
-        return asdict(self)  # type: ignore[call-overload, no-any-return]
+        return asdict(self)  # type: ignore[call-overload]
 
     @classmethod
     def from_dict(cls, data: Any) -> Self:
