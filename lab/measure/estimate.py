@@ -67,14 +67,14 @@ def _device(spec: JobSpec) -> str:
     """The kind of device as lab.cost knows it: the processor, or a card."""
     name = spec.device
     if name == "auto":
-        name = str((machine() or {}).get("device", "cpu"))
+        name = str((machine() or {}).get("device_kind", "cpu"))
     return "cpu" if name == "cpu" else "cuda"
 
 
 def _free_bytes(device: str) -> int | None:
     if device == "cpu":
         return host.free_memory_bytes()
-    free = (machine() or {}).get("free_memory_bytes")
+    free = (machine() or {}).get("free_bytes")
     return int(free) if isinstance(free, int | float) else None
 
 

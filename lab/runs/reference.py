@@ -56,7 +56,7 @@ def chapter_run(facts: Mapping[str, Any]) -> Run:
     return Run(
         run_id=CHAPTER_RUN_ID,
         spec=JobSpec("scaling", device="cuda", dtype="fp16", lengths=lengths, **shape_fields(shape)),
-        environment={"device": "cuda", "device_name": label, "os": "Windows (WDDM)"},
+        environment={"device_kind": "cuda", "device_name": label, "os": "Windows (WDDM)"},
         ceilings={
             "flops_per_s": device["best_fp16_matmul_flops_per_s"],
             "copy_bytes_per_s": device["copy_bandwidth_bytes_per_s"],

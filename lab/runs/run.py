@@ -78,7 +78,7 @@ class Run(Record):
     @property
     def device_key(self) -> str:
         """What "the last run for this device" compares: the kind and name of the device."""
-        kind = self.environment.get("device") or self.spec.device
+        kind = self.environment.get("device_kind") or self.spec.device
         name = self.environment.get("device_name")
         return f"{kind}: {name}" if name else str(kind)
 
