@@ -1,0 +1,20 @@
+"""The command-line application: every command under one name."""
+
+import typer
+
+from lab.cli import measure, runs
+from lab.cli.exits import EXIT_CODES_HELP
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    help=f"What attention costs: measure it, predict it, look it up.\n\n{EXIT_CODES_HELP}",
+)
+
+for experiment, words in measure.EXPERIMENT_HELP.items():
+    app.command(experiment, help=words, rich_help_panel="Measure")(measure.command_for(experiment))
+app.command("env", rich_help_panel="Measure")(runs.env)
+app.command("runs", rich_help_panel="Runs")(runs.list_all)
+app.command("show", rich_help_panel="Runs")(runs.show)

@@ -1,0 +1,163 @@
+"""The measuring commands: one for each experiment, all with the same options."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from lab.cli.exits import BY_STATUS, usage_errors
+from lab.cli.tables import points_table
+from lab.measure.execution import Event, Execution
+from lab.runs import JobSpec, Run, default_spec
+
+EXPERIMENT_HELP = {
+    "memory": "Peak memory of each implementation against the context.",
+    "scaling": "Time, kernel, error and peak memory of each implementation against the context.",
+    "decode": "One new token against a cache: time by context and batch.",
+    "selftest": "Naive attention against PyTorch's own at four short lengths: a few seconds.",
+}
+
+
+def numbers(text: str | None, name: str) -> tuple[int, ...] | None:
+    """Read whole numbers separated by commas.
+
+    Raises:
+        ValueError: anything else.
+    """
+    if text is None:
+        return None
+    try:
+        return tuple(int(part.strip()) for part in text.split(","))
+    except ValueError:
+        raise ValueError(f"{name} is {text!r}; it must be whole numbers separated by commas") from None
+
+
+def command_for(experiment: str) -> Callable[..., None]:
+    """Make the command that runs one experiment."""
+
+    def command(
+        device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps or xpu.")] = "auto",
+        dtype: Annotated[
+            str, typer.Option(help="auto (what the device is good at), fp32, bf16, fp16 or fp64.")
+        ] = "auto",
+        lengths: Annotated[str | None, typer.Option(help="Contexts T, separated by commas.")] = None,
+        batches: Annotated[str | None, typer.Option(help="Batch sizes, separated by commas.")] = None,
+        heads: Annotated[int | None, typer.Option(help="Query heads.  [default: 12]")] = None,
+        kv_heads: Annotated[
+            int | None, typer.Option(help="Key/value heads; they divide heads.  [default: as heads]")
+        ] = None,
+        head_dim: Annotated[int | None, typer.Option(help="Width of a head.  [default: 64]")] = None,
+        causal: Annotated[
+            bool, typer.Option("--causal/--full", help="With or without a causal mask.")
+        ] = True,
+        implementations: Annotated[
+            str | None,
+            typer.Option(help="naive, math, flash, efficient, cudnn, sdpa; all that exist if unset."),
+        ] = None,
+        rounds: Annotated[int | None, typer.Option(help="Timed rounds.  [default: 9]")] = None,
+        threads: Annotated[int | None, typer.Option(help="CPU threads.  [default: all]")] = None,
+        seed: Annotated[int | None, typer.Option(help="Of the random inputs.  [default: 0]")] = None,
+        page_faults: Annotated[
+            bool, typer.Option("--page-faults", help="CPU: let every call pay for fresh memory pages.")
+        ] = False,
+        json_lines: Annotated[bool, typer.Option("--json-lines", help="One JSON object a line.")] = False,
+    ) -> None:
+        with usage_errors():
+            names = tuple(name.strip() for name in implementations.split(",")) if implementations else None
+            spec = default_spec(
+                experiment,
+                device=device,
+                dtype=dtype,
+                lengths=numbers(lengths, "lengths"),
+                batches=numbers(batches, "batches"),
+                heads=heads,
+                kv_heads=kv_heads if kv_heads is not None else heads,
+                head_dim=head_dim,
+                causal=causal,
+                implementations=names,
+                rounds=rounds,
+                threads=threads,
+                seed=seed,
+                warm_heap=not page_faults,
+            )
+        run = measure_to_json_lines(spec) if json_lines else measure_for_people(spec)
+        raise typer.Exit(BY_STATUS.get(run.status, 0))
+
+    return command
+
+
+@contextlib.contextmanager
+def cancelling(execution: Execution) -> Iterator[None]:
+    """Let Ctrl-C end the measuring process and keep its points, instead of raising here."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    previous = signal.signal(signal.SIGINT, lambda *_: execution.cancel())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, previous)
+
+
+def measure_to_json_lines(spec: JobSpec) -> Run:
+    """Run a job, printing each event as one line of JSON; the last one names the run."""
+
+    def tell(event: Event, run: Run) -> None:
+        if event["event"] == "point":
+            event = event | {"point": _point_now(event["point"], run)}
+        if event["event"] == "end":
+            event = event | {"run_id": run.run_id}
+        typer.echo(json.dumps(event, allow_nan=False))
+
+    execution = Execution(spec, tell)
+    with cancelling(execution):
+        return execution.execute()
+
+
+def _point_now(point: dict[str, Any], run: Run) -> dict[str, Any]:
+    """The point with all that is known of it so far, and whether it is accepted."""
+    fields = ("implementation", "batch", "q_len", "kv_len")
+    for known in reversed(run.points):
+        if all(getattr(known, name) == point.get(name) for name in fields):
+            return known.to_dict() | {"accepted": known.accepted}
+    return point
+
+
+def measure_for_people(spec: JobSpec) -> Run:
+    """Run a job with a progress bar, then print its table."""
+    console = Console()
+    columns = (BarColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, console=console, transient=True) as progress:
+        bar = progress.add_task("starting", total=None)
+
+        def tell(event: Event, run: Run) -> None:
+            if event["event"] in ("progress", "plan"):
+                progress.update(
+                    bar,
+                    total=event["total"] or None,
+                    completed=event.get("done", 0),
+                    description=event.get("what", "starting"),
+                )
+
+        execution = Execution(spec, tell)
+        with cancelling(execution):
+            run = execution.execute()
+    print_run(console, run)
+    return run
+
+
+def print_run(console: Console, run: Run) -> None:
+    """Print a run for people: points, warnings, where it is kept."""
+    console.print(points_table(run.points))
+    for warning in run.warnings:
+        console.print(f"Warning: {warning}", style="yellow", markup=False)
+    ending = f"{run.status}: {run.message}" if run.message else run.status
+    console.print(f"Run {run.run_id} on {run.device_label} · {ending}", markup=False)

@@ -1,0 +1,56 @@
+"""Commands that look: at the runs kept on this machine, and at the machine."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from lab import runs as store
+from lab.cli.exits import CRASHED, fail, usage_errors
+from lab.cli.measure import print_run
+from lab.cli.tables import runs_table
+
+
+def list_all() -> None:
+    """List the runs kept on this machine, newest first, and the bundled reference runs."""
+    Console().print(runs_table((*store.list_runs(), *store.reference_runs())))
+
+
+def show(
+    run: Annotated[str, typer.Argument(help="A run's identifier, or a run file.")],
+    as_json: Annotated[bool, typer.Option("--json", help="The run file itself.")] = False,
+) -> None:
+    """Show one run as a table."""
+    with usage_errors():
+        bundled = {known.run_id: known for known in store.reference_runs()}
+        found = bundled.get(run) or store.load(run)
+    if as_json:
+        typer.echo(store.to_text(found))
+    else:
+        print_run(Console(), found)
+
+
+def env(as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False) -> None:
+    """Describe the device that measures on this machine: kernels, types, memory, versions."""
+    from lab.measure.machine import describe
+
+    found = describe(store.JobSpec("selftest"))
+    if found is None:
+        fail("the measuring process could not describe this machine; is torch installed?", CRASHED)
+    if as_json:
+        typer.echo(json.dumps(found, allow_nan=False))
+        return
+    table = Table(box=None, show_header=False, pad_edge=False)
+    for name, value in found.items():
+        table.add_row(name.replace("_", " "), _words(value))
+    Console().print(table)
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "none"
+    return "not known" if value is None else str(value)

@@ -1,0 +1,104 @@
+"""Runs and points as tables for people."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from rich.table import Table
+
+from lab.runs import Point, Run
+
+UNITS = (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
+
+
+def size_text(size_bytes: float | None) -> str:
+    """Write a number of bytes in binary units; empty for None."""
+    if size_bytes is None:
+        return ""
+    for unit, factor in UNITS:
+        if size_bytes >= factor:
+            return f"{size_bytes / factor:.4g} {unit}"
+    return f"{size_bytes:.0f} B"
+
+
+def time_text(seconds: float | None) -> str:
+    """Write a duration with a unit that suits it; empty for None."""
+    if seconds is None:
+        return ""
+    for unit, factor in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if seconds >= factor:
+            return f"{seconds / factor:.4g} {unit}"
+    return f"{seconds * 1e9:.3g} ns"
+
+
+def points_table(points: Iterable[Point]) -> Table:
+    """Tabulate points; what is the same for all of them stands in the title, and empty columns are left out."""
+    found = sorted(points, key=lambda p: (p.experiment, p.dtype, p.batch, p.kv_len, p.implementation))
+    columns = [(name, [write(point) for point in found]) for name, write in _COLUMNS.items()]
+    table = Table(box=None, pad_edge=False, title=_shared(columns), title_justify="left", title_style="")
+    shown = [(name, cells) for name, cells in columns if _varies(cells) or name in _ALWAYS]
+    for name, cells in shown:
+        if any(cells) or not found:
+            wide = name in ("kernel", "status")
+            table.add_column(name, justify="right" if name in _NUMBERS else "left", no_wrap=not wide)
+    for row in zip(*(cells for _, cells in shown if any(cells)), strict=True):
+        table.add_row(*row)
+    return table
+
+
+def _spread(point: Point) -> str:
+    timing = point.timing
+    if timing is None or timing.q1_s is None or timing.q3_s is None:
+        return ""
+    return f"{(timing.q3_s - timing.q1_s) / timing.median_s:.1%}"
+
+
+def _varies(cells: list[str]) -> bool:
+    return len(set(cells)) > 1
+
+
+def _shared(columns: list[tuple[str, list[str]]]) -> str | None:
+    """What all points have in common, in words."""
+    same = [
+        f"{name} {cells[0]}"
+        for name, cells in columns
+        if name not in _ALWAYS and cells and not _varies(cells)
+    ]
+    return ", ".join(same) or None
+
+
+def _status(point: Point) -> str:
+    words = point.status if point.accepted or point.status != "ok" else "incomplete"
+    return f"{words}: {point.reason}" if point.reason else words
+
+
+def runs_table(runs: Iterable[Run]) -> Table:
+    """Tabulate runs, one a line."""
+    table = Table(box=None, pad_edge=False)
+    for name in ("run", "experiment", "device", "dtype", "points", "status", "started (UTC)"):
+        table.add_column(name, no_wrap=name != "device")
+    for run in runs:
+        dtype = str(run.environment.get("dtype") or run.spec.dtype)
+        row = (run.run_id, run.spec.experiment, run.device_label, dtype, str(len(run.points)))
+        table.add_row(*row, run.status, run.created_utc)
+    return table
+
+
+_COLUMNS: dict[str, Callable[[Point], str]] = {
+    "experiment": lambda point: point.experiment,
+    "heads": lambda point: f"{point.heads}/{point.kv_heads} of {point.head_dim}",
+    "type": lambda point: point.dtype,
+    "mask": lambda point: "causal" if point.causal else "full",
+    "batch": lambda point: str(point.batch),
+    "T": lambda point: f"{point.kv_len:,}",
+    "kind": lambda point: point.implementation,
+    "time": lambda point: time_text(point.timing.median_s if point.timing else None),
+    "spread": _spread,
+    "peak": lambda point: size_text(point.peak_extra_bytes),
+    "predicted": lambda point: size_text(point.predicted_peak_bytes),
+    "error": lambda point: "" if point.max_abs_error is None else f"{point.max_abs_error:.1e}",
+    "status": _status,
+    "kernel": lambda point: point.kernel or "",
+}
+_ALWAYS = ("T", "kind", "time", "spread", "peak", "predicted", "error", "kernel", "status")
+_NUMBERS = ("T", "batch", "time", "spread", "peak", "predicted", "error")
