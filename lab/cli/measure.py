@@ -156,8 +156,13 @@ def measure_for_people(spec: JobSpec) -> Run:
 
 def print_run(console: Console, run: Run) -> None:
     """Print a run for people: points, warnings, where it is kept."""
-    console.print(points_table(run.points))
+    for experiment in dict.fromkeys(point.experiment for point in run.points):
+        found = [point for point in run.points if point.experiment == experiment]
+        console.print(points_table(found, recorded=run.recorded_on is not None))
+        console.print()
     for warning in run.warnings:
         console.print(f"Warning: {warning}", style="yellow", markup=False)
     ending = f"{run.status}: {run.message}" if run.message else run.status
+    if run.recorded_on is not None:
+        ending = f"recorded, from: {run.source}"
     console.print(f"Run {run.run_id} on {run.device_label} · {ending}", markup=False)

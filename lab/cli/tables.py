@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from rich.console import JustifyMethod
 from rich.table import Table
 
 from lab.runs import Point, Run
@@ -31,16 +32,26 @@ def time_text(seconds: float | None) -> str:
     return f"{seconds * 1e9:.3g} ns"
 
 
-def points_table(points: Iterable[Point]) -> Table:
-    """Tabulate points; what is the same for all of them stands in the title, and empty columns are left out."""
+def points_table(points: Iterable[Point], *, recorded: bool = False) -> Table:
+    """Tabulate points; what is the same for all stands in the title, and empty columns are left out.
+
+    The verdict of the lab is not passed on points that were recorded elsewhere.
+    """
     found = sorted(points, key=lambda p: (p.experiment, p.dtype, p.batch, p.kv_len, p.implementation))
-    columns = [(name, [write(point) for point in found]) for name, write in _COLUMNS.items()]
+    columns = [
+        (name, [write(point) for point in found])
+        for name, write in _COLUMNS.items()
+        if not (recorded and name == "status")
+    ]
     table = Table(box=None, pad_edge=False, title=_shared(columns), title_justify="left", title_style="")
     shown = [(name, cells) for name, cells in columns if _varies(cells) or name in _ALWAYS]
     for name, cells in shown:
         if any(cells) or not found:
             wide = name in ("kernel", "status")
-            table.add_column(name, justify="right" if name in _NUMBERS else "left", no_wrap=not wide)
+            justify: JustifyMethod = "right" if name in _NUMBERS else "left"
+            table.add_column(
+                name, justify=justify, no_wrap=not wide, overflow="fold", min_width=10 if wide else None
+            )
     for row in zip(*(cells for _, cells in shown if any(cells)), strict=True):
         table.add_row(*row)
     return table
@@ -68,7 +79,7 @@ def _shared(columns: list[tuple[str, list[str]]]) -> str | None:
 
 
 def _status(point: Point) -> str:
-    words = point.status if point.accepted or point.status != "ok" else "incomplete"
+    words = point.status if point.accepted or point.status != "ok" else "not accepted"
     return f"{words}: {point.reason}" if point.reason else words
 
 
