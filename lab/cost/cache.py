@@ -6,13 +6,14 @@ an engine reserves for all this is the question of allocation.py and paging.py.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from lab.cost.exact import Count, count, evaluate
 from lab.cost.layers import Attention
+from lab.cost.shapes import ModelShape
 from lab.cost.storage import StorageType, storage_type, whole
 
 FORMS = ("native", "latent", "expanded", "latent and values")
@@ -222,3 +223,70 @@ def layers_of(
         span=span,
         limit=limit,
     )
+
+
+def cache_layers(
+    model: ModelShape,
+    k_type: Storage = "fp16",
+    v_type: Storage | None = None,
+    *,
+    source_tokens: int | None = None,
+    **options: Any,
+) -> tuple[CacheLayers, ...]:
+    """Say what each kind of layer of a model keeps; kinds that keep the same are one entry.
+
+    Args:
+        model: any shape.
+        k_type: storage of K, and of an MLA latent row.
+        v_type: storage of V; None for that of K.
+        source_tokens: length of the other sequence; needed for cross-attention only.
+        options: form, rope_type and tp of `token_rows`.
+
+    Returns:
+        The kinds of layer that keep a cache of their own, in the order of the model's kinds.
+
+    Raises:
+        ValueError: as `layers_of`.
+    """
+    blocks = [
+        (attention, layers)
+        for kind, layers in model.layer_groups
+        for attention in (kind.attention, kind.cross_attention)
+        if attention is not None and not attention.shares_cache
+    ]
+    equal: dict[CacheLayers, int] = {}
+    for attention, layers in blocks:
+        one = layers_of(attention, 1, k_type, v_type, source_tokens=source_tokens, **options)
+        equal[one] = equal.get(one, 0) + layers
+    return tuple(replace(one, layers=layers) for one, layers in equal.items())
+
+
+def cache_bytes(
+    model: ModelShape,
+    batch: Any,
+    context: Any,
+    k_type: Storage = "fp16",
+    v_type: Storage | None = None,
+    **options: Any,
+) -> CacheBytes:
+    """Weigh the cache of a model, exactly.
+
+    Args:
+        model: any shape.
+        batch: sequences; an integer or an integer array.
+        context: tokens of each; an integer or an integer array that broadcasts with batch.
+        k_type: storage of K, and of an MLA latent row.
+        v_type: storage of V; None for that of K.
+        options: form, rope_type, tp and source_tokens of `cache_layers`.
+
+    Returns:
+        Bytes for each kind of layer and in total; arrays where an argument is one.
+
+    Raises:
+        ValueError: as `cache_layers`; a size below 1.
+    """
+    parts = (
+        CachePart(kind, kind.tokens(context), kind.bytes(batch, context))
+        for kind in cache_layers(model, k_type, v_type, **options)
+    )
+    return CacheBytes(tuple(parts))
