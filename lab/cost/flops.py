@@ -1,0 +1,123 @@
+"""FLOPs of the parts of one layer: projections, attention core, feed-forward block; the softmax apart.
+
+A weight matrix costs 2 · inputs · outputs FLOPs a token (`Matrix.flops_per_token`); the attention core costs
+its two products over the pairs that its span scores. Biases, norms, rotary embeddings and activations are not
+matrix products and are not counted.
+"""
+
+from __future__ import annotations
+
+from lab.cost.formulas import SOFTMAX_OPERATIONS_PER_SCORE
+from lab.cost.layers import Attention, FeedForward
+from lab.cost.shapes import Workload
+from lab.cost.spans import scored_pairs
+
+LATENT_FORMS = ("expanded", "absorbed")
+"""Ways to compute MLA: K and V expanded per head, or the expansion absorbed into Q and the output."""
+
+
+def projection_flops(attention: Attention, work: Workload, source_tokens: int = 0) -> dict[str, int]:
+    """Count the projections of one attention block, by matrix.
+
+    Args:
+        attention: the block.
+        work: the pass.
+        source_tokens: for cross-attention, tokens of the other sequence whose K and V this pass projects; 0
+            when they are cached.
+
+    Returns:
+        FLOPs by matrix name. MLA costs the same in both forms: absorbed, kv_b is applied to Q and to the
+        output.
+    """
+    new = work.batch * work.q_len
+    if attention.source_hidden is None:
+        return {matrix.name: matrix.flops_per_token * new for matrix in attention.matrices}
+    other = work.batch * source_tokens
+    return {
+        matrix.name: matrix.flops_per_token * (other if matrix.name in ("k", "v") else new)
+        for matrix in attention.matrices
+    }
+
+
+def core_widths(attention: Attention, latent_form: str = "expanded") -> tuple[int, int]:
+    """Give the widths of the two products of the attention core.
+
+    Args:
+        attention: the block.
+        latent_form: "expanded" or "absorbed"; matters for MLA only.
+
+    Returns:
+        Width of QKᵀ and width of PV, per head.
+
+    Raises:
+        ValueError: an unknown form.
+
+    Source: DeepSeek-V2, arXiv:2405.04434, section 2.1.2 (W_UK absorbed into W_Q, W_UV into W_O).
+    """
+    if latent_form not in LATENT_FORMS:
+        raise ValueError(f"latent_form must be one of {', '.join(LATENT_FORMS)}, got {latent_form!r}")
+    if attention.latent is None or latent_form == "expanded":
+        return attention.head_dim, attention.head_dim_v
+    return attention.latent.kv_rank + attention.latent.rope_dim, attention.latent.kv_rank
+
+
+def layer_scores(attention: Attention, work: Workload, source_tokens: int | None = None) -> int:
+    """Count the scores of one layer: batch · heads · pairs.
+
+    Args:
+        attention: the block.
+        work: the pass; causal counts the pairs the layer's mask keeps, else all pairs.
+        source_tokens: length of the other sequence; needed for cross-attention only.
+
+    Returns:
+        Scores.
+
+    Raises:
+        ValueError: cross-attention without source_tokens.
+    """
+    pairs = scored_pairs(attention, work.q_len, work.context, causal=work.causal, source_tokens=source_tokens)
+    return work.batch * attention.heads * int(pairs)
+
+
+def core_flops(attention: Attention, scores: int, latent_form: str = "expanded") -> dict[str, int]:
+    """Count the two matrix products of the attention core.
+
+    Args:
+        attention: the block.
+        scores: from `layer_scores`.
+        latent_form: how MLA is computed.
+
+    Returns:
+        FLOPs of "QKᵀ" and of "PV".
+
+    Raises:
+        ValueError: an unknown latent form.
+    """
+    key_width, value_width = core_widths(attention, latent_form)
+    return {"QKᵀ": 2 * scores * key_width, "PV": 2 * scores * value_width}
+
+
+def softmax_of_scores(scores: int) -> int:
+    """Count the elementwise operations of a softmax.
+
+    Args:
+        scores: from `layer_scores`.
+
+    Returns:
+        Operations, never to be added to matmul FLOPs.
+    """
+    return SOFTMAX_OPERATIONS_PER_SCORE * scores
+
+
+def feed_forward_flops(feed_forward: FeedForward, work: Workload) -> dict[str, int]:
+    """Count the feed-forward block, by matrix; of a mixture, the experts that a token uses.
+
+    Args:
+        feed_forward: the block.
+        work: the pass.
+
+    Returns:
+        FLOPs by matrix name; "router" is one of them.
+    """
+    new = work.batch * work.q_len
+    return {matrix.name: matrix.flops_per_token * new for matrix in feed_forward.matrices}
