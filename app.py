@@ -4,7 +4,7 @@ import streamlit as st
 
 from lab.view import navigation, scenario, skeleton
 
-st.set_page_config(page_title="Attention-cost lab", layout="wide", initial_sidebar_state=224)
+st.set_page_config(page_title="Attention-cost lab", layout="wide", initial_sidebar_state=244)
 page = navigation.announce()
 scenario.sidebar()
 skeleton.style()

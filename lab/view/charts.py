@@ -122,8 +122,8 @@ def _chart(name: str) -> alt.Chart:
 def _limits(palette: Palette, place: dict[str, Any]) -> list[alt.Chart]:
     """Dashed rules across the chart (memory of a card) and up it (a model's own context limit)."""
     colour = palette.roles["limit"]
-    rule = {"color": colour, "strokeDash": DASHES["limit"], "strokeWidth": 1.5, "clip": True}
-    text = {"color": colour, "fontSize": 13, "clip": True}
+    rule: dict[str, Any] = {"color": colour, "strokeDash": DASHES["limit"], "strokeWidth": 1.5, "clip": True}
+    text: dict[str, Any] = {"color": colour, "fontSize": 13, "clip": True}
     across, up = _chart("limits_y"), _chart("limits_x")
     return [
         across.mark_rule(**rule).encode(y=place["y"]),

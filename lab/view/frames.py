@@ -49,6 +49,7 @@ class Mark:
         y: position on the vertical axis; of a refused point, what it would have needed.
         low: lower end of the spread; y where there is none.
         high: upper end of the spread.
+        predicted: what the point itself carries as its prediction; None where it carries none.
     """
 
     series: str
@@ -57,6 +58,7 @@ class Mark:
     y: float
     low: float
     high: float
+    predicted: float | None = None
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import streamlit as st
 
 from lab import runs
 from lab.measure import jobs
-from lab.view import points
+from lab.view import here, points
 from lab.view.command import command_line
 from lab.view.format import bytes_text, digits, seconds_text, tokens_label
 
@@ -39,11 +39,13 @@ class Panel:
         page: the page's file name; one job of each reader is remembered for it.
         spec: what the button measures, from the scenario and the page's controls.
         binary: write bytes in KiB, MiB, GiB.
+        note: a sentence on what the button measures instead of the scenario, if it does.
     """
 
     page: str
     spec: runs.JobSpec
     binary: bool
+    note: str | None = None
 
     @property
     def _key(self) -> str:
@@ -60,7 +62,7 @@ class Panel:
         job = self.job()
         if job is not None and job.run is not None:
             return job.run
-        return last_run(self.spec.experiment)
+        return last_run(self.spec.experiment, self.spec.device)
 
     def controls(self, on_press: Callable[[], None] | None = None) -> None:
         """The estimate, Measure and Cancel. Drawn outside the fragment.
@@ -89,15 +91,15 @@ class Panel:
             registry().cancel(job.id)
 
     def _estimate(self) -> str:
-        expected = jobs.estimate(self.spec, last_run(self.spec.experiment))
-        time = "time not known yet" if expected.seconds is None else f"about {seconds_text(expected.seconds)}"
+        expected = jobs.estimate(self.spec, last_run(self.spec.experiment, self.spec.device))
+        time = "" if expected.seconds is None else f"About {seconds_text(expected.seconds)}. "
         memory = bytes_text(expected.peak_bytes, self.binary)
         free = bytes_text(expected.free_bytes, self.binary) if expected.free_bytes else "an unknown amount"
-        text = f"{time[0].upper()}{time[1:]}, up to {memory} of {free} free. {expected.basis}"
+        text = f"{time}Up to {memory} of {free} free. {expected.basis}"
         if expected.refused_lengths:
             lengths = ", ".join(tokens_label(length) for length in expected.refused_lengths)
             text += f" Will be refused for lack of memory, in part or whole: T = {lengths}."
-        return text
+        return f"{text} {self.note}" if self.note else text
 
     def live(self, draw: Draw) -> None:
         """The chart, the status line and the table of points; redrawn while a job is active.
@@ -141,9 +143,17 @@ class Panel:
                 st.code(command_line(self.spec), language="shell")
 
 
-def last_run(experiment: str) -> runs.Run | None:
-    """The latest run of an experiment on this machine's device; None when it has none."""
-    return runs.latest(experiment, "cpu")
+def last_run(experiment: str, device: str) -> runs.Run | None:
+    """The latest run of an experiment on a kind of device of this machine.
+
+    Args:
+        experiment: one of lab.runs.EXPERIMENTS.
+        device: the scenario's choice.
+
+    Returns:
+        The run, with the points it has so far; None when there is none.
+    """
+    return runs.latest(experiment, here.kind(device))
 
 
 def show_status(job: jobs.JobView | None) -> None:

@@ -50,7 +50,8 @@ def peak_mark(point: Point, series: str, *, recorded: bool) -> Mark | None:
         height = point.need_bytes or point.predicted_peak_bytes
     if height is None:
         return None
-    return Mark(series, kind, float(point.kv_len), float(height), float(height), float(height))
+    predicted = None if point.predicted_peak_bytes is None else float(point.predicted_peak_bytes)
+    return Mark(series, kind, float(point.kv_len), *(float(height),) * 3, predicted)
 
 
 def time_mark(point: Point, series: str, *, recorded: bool) -> Mark | None:
@@ -95,8 +96,11 @@ def table(points: Iterable[Point], *, binary: bool) -> pd.DataFrame:
     """The points as text, for people: kernel, time and spread, peak, error, verdict.
 
     Args:
-        points: in any order; rows are sorted by context, batch and implementation.
+        points: at least one, in any order; rows are sorted by context, batch and implementation.
         binary: write bytes in KiB, MiB, GiB.
+
+    Returns:
+        One row a point; columns that would be empty are left out.
     """
     ordered = sorted(points, key=lambda point: (point.kv_len, point.batch, point.implementation))
     rows = [
@@ -104,23 +108,19 @@ def table(points: Iterable[Point], *, binary: bool) -> pd.DataFrame:
             "T": tokens_label(point.kv_len),
             "batch": str(point.batch),
             "implementation": point.implementation,
-            "kernel seen": point.kernel or "",
             "time": seconds_text(point.timing.median_s) if point.timing else "",
             "quartiles": _quartiles(point),
             "peak": _bytes(point.peak_extra_bytes, binary),
-            "predicted": _bytes(point.predicted_peak_bytes, binary),
+            "predicted peak": _bytes(point.predicted_peak_bytes, binary),
             "error against fp64": _error(point),
             "verdict": verdict(point, binary=binary),
+            "kernel seen": point.kernel or "",
+            "remarks": " ".join(point.warnings),
         }
         for point in ordered
     ]
-    return pd.DataFrame(rows, columns=_TABLE_COLUMNS)
-
-
-_TABLE_COLUMNS = [
-    *("T", "batch", "implementation", "kernel seen", "time", "quartiles"),
-    *("peak", "predicted", "error against fp64", "verdict"),
-]
+    found = pd.DataFrame(rows)
+    return found[[name for name in found.columns if (found[name] != "").any()]]
 
 
 def verdict(point: Point, *, binary: bool) -> str:

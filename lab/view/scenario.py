@@ -18,6 +18,7 @@ from lab import runs
 from lab.cost import catalog
 from lab.cost.shapes import ModelShape
 from lab.view.axes import TOKENS
+from lab.view.ceilings import short_name
 from lab.view.format import tokens_label
 from lab.view.palette import Palette, palette
 
@@ -87,7 +88,7 @@ def _model_names() -> dict[str, str]:
 
 def recorded_runs() -> dict[str, runs.Run]:
     """The runs that came with the lab, by the label under which they are offered."""
-    return {str(run.recorded_on): run for run in runs.reference_runs()}
+    return {short_name(run): run for run in runs.reference_runs()}
 
 
 def choices() -> tuple[Choice, ...]:

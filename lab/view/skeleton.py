@@ -6,25 +6,31 @@ question → place for the bet → chart under a heading that says what it shows
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from lab.view import navigation
-from lab.view.charts import Figure
+from lab.view import charts, frames, navigation
+from lab.view.axes import Axis
+from lab.view.format import whole
+from lab.view.palette import Palette
 
 if TYPE_CHECKING:
     from streamlit.delta_generator import DeltaGenerator
 
+    from lab.view.scenario import Scenario
+
 # Horizontal padding and the sidebar's spacing have no setting of their own; the test ids are Streamlit's.
 _STYLE = """<style>
 [data-testid="stMainBlockContainer"] {padding-left: 1.5rem; padding-right: 1.5rem;}
-[data-testid="stSidebarUserContent"] {padding-left: 1rem; padding-right: 1rem;}
+[data-testid="stSidebarUserContent"] {padding-left: 0; padding-right: 0;}
 [data-testid="stSidebarUserContent"] [data-testid="stVerticalBlock"] {gap: 0.6rem;}
-[data-testid="stMainBlockContainer"] h1 {padding: 0;}
+[data-testid="stMainBlockContainer"] h1 {padding: 0 0 0.3rem 0;}
 [data-testid="stMainBlockContainer"] h2, [data-testid="stMainBlockContainer"] h3 {padding: 0.2rem 0;}
 </style>"""
+
+HEIGHT_PX = 430
 
 PREDICTED, MEASURED, RECORDED = ("Predicted", "gray"), ("Measured here", "green"), ("Recorded on", "violet")
 
@@ -73,7 +79,43 @@ def badges(*, measured: bool, recorded_on: str | None, extra: Iterable[str] = ()
             st.badge(words, icon=":material/info:", color="orange")
 
 
-def chart(figure: Figure, key: str) -> None:
+def chart(
+    page: str,
+    curves: Mapping[str, frames.Curve],
+    marks: Sequence[frames.Mark],
+    series: Sequence[charts.Series],
+    extras: frames.Extras,
+    *,
+    x: Axis,
+    y: Axis,
+    at: Callable[[float], str],
+    value: Callable[[float], str],
+    palette: Palette,
+    description: str,
+) -> None:
+    """Show the page's main chart.
+
+    Args:
+        page: the page's file name.
+        curves: the lines by series key.
+        marks: the measured points.
+        series: lines and points, in order.
+        extras: limits, marker, notes, slopes.
+        x: the horizontal axis.
+        y: the vertical axis.
+        at: writes an x for the tooltip.
+        value: writes a y for the tooltip.
+        palette: of the theme in use.
+        description: what the chart shows, in words that do not change with the data.
+    """
+    data = frames.bundle(curves, marks, series, extras, x=x, y=y, height_px=HEIGHT_PX, at=at, value=value)
+    figure = charts.curves(
+        data, series, x=x, y=y, palette=palette, description=description, height_px=HEIGHT_PX
+    )
+    show(figure, f"{page}_chart")
+
+
+def show(figure: charts.Figure, key: str) -> None:
     """Show a chart.
 
     Args:
@@ -88,6 +130,20 @@ def chart(figure: Figure, key: str) -> None:
         key=key,
         alt=figure.description,
     )
+
+
+def context_limit(scene: Scenario) -> list[tuple[float, str]]:
+    """The model's own context limit as a rule up the chart."""
+    if scene.model.max_context is None:
+        return []
+    return [(float(scene.model.max_context), f"{scene.model.name}: {whole(scene.model.max_context)} at most")]
+
+
+def beyond(scene: Scenario) -> list[str]:
+    """A badge where the scenario's context is longer than the model's own limit."""
+    if not scene.past_limit or scene.model.max_context is None:
+        return []
+    return [f"Beyond the model's {whole(scene.model.max_context)}"]
 
 
 def formula(symbols: str, live: Iterable[str]) -> None:

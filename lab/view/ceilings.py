@@ -1,0 +1,67 @@
+"""The named ceilings that a page's bounds are drawn under: a measured run's own, or a card's data sheet."""
+
+from __future__ import annotations
+
+from lab.cost import catalog
+from lab.cost.predict import Ceilings
+from lab.runs import Run
+
+# Drawn where the recorded card states no matmul rate for the chosen number type.
+SHEET_CARD = "a100-sxm-80"
+
+
+def short_name(run: Run) -> str:
+    """The device of a run, without what stands in brackets."""
+    return run.device_label.partition(" (")[0]
+
+
+def of_run(run: Run | None, dtype: str) -> Ceilings | None:
+    """The ceilings that were measured on the device of a run.
+
+    Args:
+        run: measured here or recorded; None for none.
+        dtype: the number type that the matmul rate must hold for.
+
+    Returns:
+        The ceilings; None where the run has none for this type.
+    """
+    if run is None or run.ceilings is None or run.spec.dtype not in (dtype, "auto"):
+        return None
+    flops, copy = run.ceilings.get("flops_per_s"), run.ceilings.get("copy_bytes_per_s")
+    if not flops or not copy:
+        return None
+    how = str(run.ceilings.get("how") or "measured on the device")
+    return Ceilings(short_name(run), how, float(flops), float(copy))
+
+
+def of_card(card_id: str, dtype: str) -> Ceilings | None:
+    """The ceilings of a card's data sheet.
+
+    Args:
+        card_id: of the catalogue.
+        dtype: the number type of the matmul rate.
+
+    Returns:
+        The ceilings; None where the sheet states no rate or no bandwidth.
+    """
+    card = catalog.card(card_id)
+    flops, bandwidth = card.dense_flops.get(dtype), card.memory_bandwidth_bytes_per_s
+    if not flops or not bandwidth:
+        return None
+    return Ceilings(f"{card.name} data sheet", "; ".join(card.sources), float(flops), float(bandwidth))
+
+
+def reference(recorded: Run | None, dtype: str) -> Ceilings:
+    """The ceilings drawn before anything is measured here: the recorded card's, else a data sheet's.
+
+    Args:
+        recorded: the run that the reader compares with.
+        dtype: the scenario's number type.
+
+    Raises:
+        ValueError: the fallback card states no rate for this type.
+    """
+    found = of_run(recorded, dtype) or of_card(SHEET_CARD, dtype)
+    if found is None:
+        raise ValueError(f"the data sheet of {SHEET_CARD} states no {dtype} rate")
+    return found

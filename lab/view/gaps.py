@@ -1,0 +1,90 @@
+"""The distance between prediction and measurement, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from lab.view.format import digits, tokens_label
+from lab.view.frames import Mark
+
+CLOSE = 0.02
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """Measured over predicted for one point."""
+
+    mark: Mark
+    label: str
+    value: float
+
+
+def ratios(
+    marks: Sequence[Mark], kind: str, labels: dict[str, str], predicted: Callable[[Mark], float | None]
+) -> list[Ratio]:
+    """Measured over predicted, for the points of one kind.
+
+    Args:
+        marks: the points of a chart.
+        kind: "measured" or "recorded".
+        labels: the name of each series.
+        predicted: the line's value at a point, for points that carry no prediction; None where no line is.
+    """
+    found = []
+    for mark in marks:
+        if mark.kind != kind:
+            continue
+        expected = mark.predicted or predicted(mark)
+        if expected:
+            found.append(Ratio(mark, labels[mark.series], mark.y / expected))
+    return found
+
+
+def peaks_text(found: Sequence[Ratio], where: str) -> str:
+    """How measured peaks compare with predicted ones.
+
+    Args:
+        found: measured over predicted.
+        where: the device, in words.
+    """
+    if not found:
+        return f"Nothing measured on {where} fits this scenario."
+    worst = max(found, key=lambda ratio: abs(ratio.value - 1))
+    off = abs(worst.value - 1)
+    if off <= CLOSE:
+        return (
+            f"**{where}:** all {len(found)} measured peaks are within {digits(100 * off, 2)} % "
+            "of the prediction."
+        )
+    close = sum(abs(ratio.value - 1) <= CLOSE for ratio in found)
+    return (
+        f"**{where}:** {close} of {len(found)} peaks are within {digits(100 * CLOSE)} % "
+        f"of the prediction. The farthest is {worst.label} at T = {tokens_label(int(worst.mark.x))}: "
+        f"{digits(worst.value)} times what the list of live tensors gives. The smaller the tensors, the "
+        "more a library's own workspace and rounding to whole blocks weigh."
+    )
+
+
+def times_text(found: Sequence[Ratio], where: str) -> str:
+    """How measured times compare with the bound.
+
+    Args:
+        found: measured over the bound.
+        where: the device, in words.
+    """
+    if not found:
+        return f"Nothing measured on {where} fits this scenario."
+    parts = []
+    for label in dict.fromkeys(ratio.label for ratio in found):
+        own = [ratio.value for ratio in found if ratio.label == label]
+        low, high = digits(min(own), 2), digits(max(own), 2)
+        parts.append(f"{label} {low}" if low == high else f"{label} {low} to {high}")
+    text = (
+        f"**{where}:** measured time over the bound: {'; '.join(parts)}. The bound is what the named "
+        "ceilings allow if every pass ran at full rate, one by one. Above it: launch times, matrices too "
+        "narrow for the full rate, and elementwise work that bandwidth does not limit."
+    )
+    if any(ratio.value < 1 for ratio in found):
+        text += " A value below 1 means that part of the traffic stayed in a cache."
+    return text

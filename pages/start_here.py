@@ -1,0 +1,195 @@
+"""Start here: what attention costs, in one picture; a self-test of a few seconds puts this machine on it."""
+
+import streamlit as st
+
+from lab.cost import BYTES_PER_ELEMENT, attention_flops, score_bytes
+from lab.cost.predict import Ceilings, attention_bound
+from lab.runs import Point, Run, default_spec
+from lab.view import (
+    ceilings,
+    charts,
+    controls,
+    gaps,
+    here,
+    latex,
+    navigation,
+    points,
+    scenario,
+    skeleton,
+)
+from lab.view.axes import TOKENS, seconds_axis, tokens_axis
+from lab.view.caveats import caveats
+from lab.view.format import bytes_text, flops_text, scaled, seconds_text, times, tokens_label, whole
+from lab.view.frames import Extras, Mark
+from lab.view.measure_panel import Panel
+from lab.view.palette import FUSED, NAIVE, role_of
+
+navigation.guard()
+
+PAGE = "start_here"
+# Holds a card at 128 tokens and a slow CPU at 128k; fixed, so that points arriving move nothing.
+SECONDS = (1e-6, 1e3)
+LABELS = {
+    "naive_reference": "naive",
+    "fused_reference": "SDPA",
+    "naive_here": "naive, here",
+    "fused_here": "SDPA, here",
+}
+IMPLEMENTATION = {NAIVE: "naive", FUSED: "flash"}
+
+scene, palette = scenario.current(), scenario.theme()
+model = scene.model
+measured_dtype, dtype_reason = here.measured_type(scene.dtype, scene.device)
+reference = ceilings.reference(scene.recorded, scene.dtype)
+
+
+def shape(tokens: int, dtype: str, device: str) -> dict:
+    """The attention of one layer over a whole prompt."""
+    return {
+        "batch": scene.batch, "heads": model.heads, "kv_heads": model.kv_heads, "q_len": tokens,
+        "kv_len": tokens, "head_dim": model.head_dim, "dtype": dtype, "causal": True, "device": device,
+    }  # fmt: skip
+
+
+def flops(tokens: int) -> int:
+    """The two matrix products, causal pairs only."""
+    return attention_flops(
+        scene.batch, model.heads, tokens, tokens, model.head_dim, True, head_dim_v=model.head_dim_v
+    )
+
+
+def bound(role: str, tokens: int, limits: Ceilings, dtype: str, device: str) -> float:
+    """The least time that the ceilings allow, in seconds."""
+    return attention_bound(IMPLEMENTATION[role], limits, **shape(tokens, dtype, device)).seconds
+
+
+def lines(run: Run | None, grid: list[int]) -> dict[str, list[tuple[float, float]]]:
+    """The bounds of the reference device, and of this machine once its ceilings were measured."""
+    own = ceilings.of_run(run, measured_dtype)
+    device = here.cost_device(scene.device)
+    drawn = {}
+    for role in (NAIVE, FUSED):
+        drawn[f"{role}_reference"] = [(T, bound(role, T, reference, scene.dtype, "cuda")) for T in grid]
+        drawn[f"{role}_here"] = [(T, bound(role, T, own, measured_dtype, device)) for T in grid if own]
+    return drawn
+
+
+def marks_of(run: Run | None, *, recorded: bool) -> list[Mark]:
+    """The points of a run at this scenario's shape."""
+    wanted = shape(1, scene.dtype if recorded else measured_dtype, "")
+    wanted = {name: value for name, value in wanted.items() if name not in ("q_len", "kv_len", "device")}
+
+    def series_of(point: Point) -> str | None:
+        role = role_of(point.implementation)
+        belongs = point.experiment in ("scaling", "selftest") and role in IMPLEMENTATION
+        return f"{role}_{'reference' if recorded else 'here'}" if belongs else None
+
+    return points.marks(run, wanted, series_of, points.time_mark, recorded=recorded, same_type=True)
+
+
+def takeaway(marks: list[Mark], where: str) -> str | None:
+    """How the two implementations compare at the longest context that both were timed at."""
+    timed = {(mark.series.partition("_")[0], mark.x): mark.y for mark in marks if mark.kind != "refused"}
+    both = [T for role, T in timed if role == NAIVE and (FUSED, T) in timed]
+    if not both:
+        return None
+    slow, fast = timed[NAIVE, max(both)], timed[FUSED, max(both)]
+    return (
+        f"At T = {tokens_label(int(max(both)))} naive attention took {seconds_text(slow)} {where}, SDPA "
+        f"{seconds_text(fast)}: {times(slow / fast)} faster for the same result"
+        if slow > fast
+        else f"At T = {tokens_label(int(max(both)))} SDPA took {seconds_text(fast)} {where}, naive attention "
+        f"{seconds_text(slow)}: here the fused kernel does not win yet"
+    )
+
+
+def draw(run: Run | None) -> None:
+    """The heading, the badges and the chart."""
+    grid = [max(1, scene.context * place // 32) for place in range(1, 33)] if linear else list(TOKENS)
+    curves = lines(run, grid)
+    recorded, own = marks_of(scene.recorded, recorded=True), marks_of(run, recorded=False)
+    fallback = (
+        f"At T = {tokens_label(scene.context)} the ceilings of {reference.name} allow naive attention "
+        f"{seconds_text(bound(NAIVE, scene.context, reference, scene.dtype, 'cuda'))} and SDPA "
+        f"{seconds_text(bound(FUSED, scene.context, reference, scene.dtype, 'cuda'))} at best"
+    )
+    skeleton.takeaway(
+        takeaway(own, "on this machine") or takeaway(recorded, f"on {reference.name}") or fallback
+    )
+    skeleton.badges(
+        measured=bool(own),
+        recorded_on=ceilings.short_name(scene.recorded) if scene.recorded and recorded else None,
+        extra=skeleton.beyond(scene),
+    )
+    x = tokens_axis("context T (tokens)", linear_up_to=scene.context if linear else None, room=0.18)
+    top = [y for curve in curves.values() for _, y in curve]
+    y = seconds_axis("time of one layer's attention", top if linear else [*top, *SECONDS], linear=linear)
+    skeleton.chart(
+        PAGE, curves, [*recorded, *own], series, Extras(
+            limits_x=skeleton.context_limit(scene),
+            marker_x=scene.context,
+            slopes=() if linear else [(16384, SECONDS[0] * 30, 2, "T ×2 → time ×4")],
+        ),
+        x=x, y=y, at=lambda T: whole(int(T)), value=seconds_text, palette=palette,
+        description="Time of one layer's attention against context: bounds as lines, measurements as points.",
+    )  # fmt: skip
+
+
+series = [
+    charts.role_series(key, key.partition("_")[0], label, palette, 3 if key.endswith("here") else 1.6)
+    for key, label in LABELS.items()
+]
+skeleton.opening(PAGE)
+left, right = skeleton.columns()
+with left:
+    linear = controls.linear(PAGE)
+    st.metric(
+        f"One layer, T = {tokens_label(scene.context)}",
+        flops_text(flops(scene.context)),
+        help=f"{whole(flops(scene.context))} FLOPs in QKᵀ and PV, causal; a multiply-add is 2",
+    )
+    spec = default_spec(
+        "selftest", device=scene.device, dtype=measured_dtype, batches=(scene.batch,), heads=model.heads,
+        kv_heads=model.kv_heads, head_dim=model.head_dim, threads=here.threads(),
+    )  # fmt: skip
+    panel = Panel(PAGE, spec, scene.binary, note=dtype_reason)
+    panel.controls()
+with right:
+    panel.live(draw)
+
+bytes_each = BYTES_PER_ELEMENT[scene.dtype]
+fused_bound = attention_bound("flash", reference, **shape(scene.context, scene.dtype, "cuda"))
+skeleton.formula(
+    r"\text{FLOPs} = 2\,B\,h\,\tfrac{T(T+1)}{2}\,(d_k + d_v) \qquad"
+    r"t \;\ge\; \sum_{\text{passes}} \max\!\left(\frac{\text{FLOPs}}{P},\ \frac{\text{bytes}}{W}\right)",
+    [
+        rf"2 \cdot {scene.batch} \cdot {model.heads} \cdot \tfrac{{{latex.number(scene.context)} \cdot "
+        rf"{latex.number(scene.context + 1)}}}{{2}} \cdot ({model.head_dim} + {model.head_dim_v}) "
+        rf"= {latex.flop_count(flops(scene.context))}",
+        rf"P = {latex.quantity(scaled(reference.flops_per_s, 'FLOP/s'))},\quad "
+        rf"W = {latex.quantity(scaled(reference.bytes_per_s, 'B/s'))}\quad\Rightarrow\quad "
+        rf"t_\text{{SDPA}} \ge {latex.time(fused_bound.seconds)}",
+    ],
+)
+st.caption(f"Ceilings: {reference.name}. {reference.source}. A bound, not a forecast.")
+
+run = panel.run()
+curves = {key: dict(curve) for key, curve in lines(run, list(TOKENS)).items()}
+both = [*marks_of(scene.recorded, recorded=True), *marks_of(run, recorded=False)]
+expected = lambda mark: curves[mark.series].get(mark.x)  # noqa: E731
+skeleton.gap(
+    gaps.times_text(gaps.ratios(both, kind, LABELS, expected), where)
+    for kind, where in (("measured", "This machine"), ("recorded", reference.name))
+)
+scores = score_bytes(scene.batch, model.heads, scene.context, scene.context, bytes_each)
+skeleton.misconception(
+    "The fused kernel is faster because it computes less.",
+    f"Both compute the same function; at T = {tokens_label(scene.context)} it needs "
+    f"{flops_text(flops(scene.context))}. Naive attention also writes and reads a tensor of "
+    f"{bytes_text(scores, scene.binary)} in every step; the fused kernel never forms it. Its time is still "
+    "quadratic in T.",
+)
+drawn = [(run, "this machine")] if run else []
+drawn += [(scene.recorded, ceilings.short_name(scene.recorded))] if scene.recorded else []
+skeleton.limits(caveats(drawn, ("scaling", "selftest")))
+skeleton.closing(PAGE)
