@@ -1,0 +1,108 @@
+"""Specifications, points and runs: what is allowed, how parts of a point join, what goes to JSON and back."""
+
+import json
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lab.runs import JobSpec, Point, Run, Timing, default_spec, from_text, new_run, to_text
+
+
+def cell(**changes: object) -> Point:
+    fields = {
+        "experiment": "scaling", "implementation": "flash", "kernel": "seen", "status": "ok", "batch": 1,
+        "heads": 12, "kv_heads": 12, "q_len": 512, "kv_len": 512, "head_dim": 64, "dtype": "fp32",
+        "causal": True, "timing": Timing(1e-3), "peak_extra_bytes": 100, "max_abs_error": 1e-7, "tolerance": 1e-5,
+    }  # fmt: skip
+    return Point(**{**fields, **changes})
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("experiment", "guess", "experiment is 'guess'; it must be one of memory, scaling"),
+        ("device", "tpu", "it must be auto, cpu, mps, cuda, xpu"),
+        ("dtype", "fp8", "dtype is 'fp8'; it must be one of auto"),
+        ("lengths", (), "lengths has 0 values"),
+        ("lengths", (0,), r"lengths\[0\] is 0; it must be between 1"),
+        ("lengths", (512, 512), "each value may stand there once"),
+        ("batches", (1.5,), r"batches\[0\] is 1.5; it must be a whole number"),
+        ("heads", True, "heads is True; it must be a whole number"),
+        ("kv_heads", 5, "kv_heads is 5; it must divide heads, which is 12"),
+        ("rounds", 0, "rounds is 0; it must be between 1"),
+        ("implementations", ("magic",), "it must be one of naive"),
+        ("causal", 1, "causal is 1; it must be true or false"),
+    ],
+)
+def test_a_specification_refuses_in_one_sentence(field: str, value: object, words: str) -> None:
+    with pytest.raises(ValueError, match=words) as refusal:
+        JobSpec.from_dict({**JobSpec("memory").to_dict(), field: value})
+    assert "\n" not in str(refusal.value)
+
+
+@given(
+    lengths=st.lists(st.integers(1, 2**24), min_size=1, max_size=8, unique=True),
+    batches=st.lists(st.integers(1, 65_536), min_size=1, max_size=8, unique=True),
+    group=st.integers(1, 16),
+    kv_heads=st.integers(1, 64),
+    causal=st.booleans(),
+)
+def test_a_specification_survives_json(
+    lengths: list[int], batches: list[int], group: int, kv_heads: int, causal: bool
+) -> None:
+    spec = default_spec(
+        "decode", lengths=lengths, batches=batches, heads=group * kv_heads, kv_heads=kv_heads, causal=causal
+    )
+    assert JobSpec.from_dict(json.loads(json.dumps(spec.to_dict()))) == spec
+
+
+def test_a_point_is_accepted_only_when_complete_and_right() -> None:
+    assert cell().accepted
+    assert cell(status="noisy").accepted
+    for missing in ("kernel", "peak_extra_bytes", "max_abs_error", "tolerance", "timing"):
+        assert not cell(**{missing: None}).accepted, missing
+    assert not cell(max_abs_error=1e-3).accepted
+    for status in ("refused", "out_of_memory", "wrong", "cancelled", "crashed"):
+        assert not cell(status=status).accepted, status
+    assert cell(experiment="memory", timing=None).accepted
+
+
+def test_parts_of_a_point_join_and_the_worse_status_stands() -> None:
+    timed = cell(peak_extra_bytes=None, warnings=("a",))
+    weighed = cell(timing=None, peak_extra_bytes=77, warnings=("a", "b"))
+    both = timed.merge(weighed)
+    assert (both.timing, both.peak_extra_bytes, both.warnings) == (timed.timing, 77, ("a", "b"))
+    assert both.accepted
+    refused = timed.merge(cell(status="refused", reason="too big", timing=None, peak_extra_bytes=None))
+    assert (refused.status, refused.reason, refused.timing) == ("refused", "too big", timed.timing)
+    assert cell(status="wrong", reason="inverted").merge(cell()).status == "wrong"
+    with pytest.raises(ValueError, match="different cells"):
+        cell().merge(cell(q_len=1))
+
+
+@pytest.mark.parametrize(
+    "times", [(-1.0, None, None), (math.nan, None, None), (math.inf, None, None), (1.0, 1.1, 1.2)]
+)
+def test_a_time_must_be_finite_and_lie_between_its_quartiles(times: tuple) -> None:
+    with pytest.raises(ValueError, match="median_s"):
+        Timing(*times)
+
+
+def test_a_run_replaces_and_merges_points_by_cell() -> None:
+    run = new_run(JobSpec("scaling")).with_point(cell(peak_extra_bytes=None)).with_point(cell(q_len=1))
+    run = run.with_point(cell(timing=None))
+    assert [point.q_len for point in run.points] == [512, 1]
+    assert run.points[0].accepted
+
+
+def test_a_run_survives_json_bit_for_bit() -> None:
+    run = new_run(JobSpec("scaling")).with_point(
+        cell(timing=Timing(0.1, 0.1, 0.3, 3, (0.1, 0.1, 1 / 3), 0.5, 2))
+    )
+    run = run.with_warning("noisy").ended("finished")
+    again = from_text(to_text(run))
+    assert again == run
+    assert isinstance(again, Run)
+    assert to_text(again) == to_text(run)
