@@ -84,14 +84,16 @@ def _status(point: Point) -> str:
 
 
 def runs_table(runs: Iterable[Run]) -> Table:
-    """Tabulate runs, one a line."""
+    """Tabulate runs, one a line; identifiers are never cut, since they are what `show` takes."""
     table = Table(box=None, pad_edge=False)
-    for name in ("run", "experiment", "device", "dtype", "points", "status", "started (UTC)"):
-        table.add_column(name, no_wrap=name != "device")
-    for run in runs:
+    found = list(runs)
+    widest = max((len(run.run_id) for run in found), default=0)
+    table.add_column("run", no_wrap=True, min_width=widest)
+    for name in ("device", "type", "points", "status"):
+        table.add_column(name, overflow="fold")
+    for run in found:
         dtype = str(run.environment.get("dtype") or run.spec.dtype)
-        row = (run.run_id, run.spec.experiment, run.device_label, dtype, str(len(run.points)))
-        table.add_row(*row, run.status, run.created_utc)
+        table.add_row(run.run_id, run.device_label, dtype, str(len(run.points)), run.status)
     return table
 
 

@@ -1,0 +1,145 @@
+"""The command line: real measurements, tables for people, JSON lines for programs, one sentence for mistakes."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from lab import runs
+from lab.cli.app import app
+from lab.measure.execution import Execution
+
+ROOT = Path(__file__).parents[2]
+QUICK = ["--lengths", "64,128", "--dtype", "fp32", "--rounds", "3", "--heads", "2", "--head-dim", "16"]
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("LAB_HOME", str(tmp_path))
+    return tmp_path
+
+
+def call(*arguments: str) -> Result:
+    return CliRunner().invoke(app, list(arguments), catch_exceptions=False)
+
+
+def process(*arguments: str) -> subprocess.Popen:
+    command = [sys.executable, "-m", "lab", *arguments]
+    return subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ
+    )
+
+
+def test_memory_measures_and_prints_a_table_and_keeps_the_run() -> None:
+    result = call("memory", *QUICK)
+    assert result.exit_code == 0, result.output
+    (run,) = runs.list_runs()
+    assert run.status == "finished"
+    assert len(run.points) == 6
+    assert all(point.accepted for point in run.points)
+    assert run.run_id in result.output
+    shown = call("show", run.run_id)
+    assert shown.exit_code == 0
+    assert "_scaled_dot_product" in shown.output
+    assert run.run_id in call("runs").output
+    assert runs.from_text(call("show", run.run_id, "--json").output) == run
+
+
+def test_scaling_speaks_json_lines_in_a_process_of_its_own() -> None:
+    worker = process("scaling", *QUICK, "--full", "--implementations", "naive,flash", "--json-lines")
+    out, err = worker.communicate(timeout=120)
+    assert worker.returncode == 0, err
+    events = [json.loads(line) for line in out.splitlines()]
+    assert {"environment", "plan", "progress", "point", "ceilings", "end"} <= {
+        event["event"] for event in events
+    }
+    accepted = [
+        event["point"] for event in events if event["event"] == "point" and event["point"]["accepted"]
+    ]
+    assert {(point["implementation"], point["kv_len"]) for point in accepted} == {
+        (name, length) for name in ("naive", "flash") for length in (64, 128)
+    }
+    assert all(point["causal"] is False for point in accepted)
+    assert runs.load(events[-1]["run_id"]).status == "finished"
+
+
+def test_interrupting_keeps_the_finished_points() -> None:
+    worker = process("scaling", "--lengths", "64,2048,4096", "--dtype", "fp32", "--json-lines")
+    assert worker.stdout is not None
+    for line in worker.stdout:
+        if json.loads(line)["event"] == "point":
+            break
+    worker.send_signal(signal.SIGINT)
+    rest, _ = worker.communicate(timeout=20)
+    assert worker.returncode == 130
+    run = runs.load(json.loads(rest.splitlines()[-1])["run_id"])
+    assert run.status == "cancelled"
+    assert run.points
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["memory", "--lengths", "0"], "it must be between 1"),
+        (["memory", "--lengths", "many"], "whole numbers separated by commas"),
+        (["memory", "--lengths", "512,512"], "each value may stand there once"),
+        (["scaling", "--dtype", "fp8"], "dtype is 'fp8'; it must be one of"),
+        (["scaling", "--heads", "12", "--kv-heads", "5"], "it must divide heads"),
+        (["scaling", "--device", "tpu"], "it must be auto, cpu"),
+        (["scaling", "--implementations", "magic"], "it must be one of naive"),
+        (["scaling", "--rounds", "0"], "rounds is 0"),
+        (["show", "nothing"], "There is no run or file named 'nothing'"),
+        (["show", "README.md"], "damaged"),
+    ],
+)
+def test_a_mistake_gets_one_sentence_and_exit_code_2(arguments: list[str], words: str) -> None:
+    result = call(*arguments)
+    assert result.exit_code == 2
+    assert words in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+    assert "Traceback" not in result.output
+
+
+def test_a_device_that_is_not_there_is_refused_with_exit_code_3() -> None:
+    result = call("memory", *QUICK, "--device", "cuda:99")
+    assert result.exit_code == 3
+    assert "cuda" in result.output
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [("refused", 3), ("out_of_memory", 4), ("crashed", 5), ("cancelled", 130), ("finished", 0)],
+)
+def test_every_ending_has_its_exit_code(status: str, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Execution, "_one_part", lambda self, part: (status, "why"))
+    result = call("memory", *QUICK)
+    assert result.exit_code == code
+
+
+def test_env_describes_the_device_without_naming_host_or_user() -> None:
+    result = call("env", "--json")
+    found = json.loads(result.output)
+    assert found["device_kind"] in ("cpu", "cuda", "mps", "xpu")
+    assert found["torch"]
+    assert os.uname().nodename not in result.output
+    assert "torch" in call("env").output
+
+
+def test_the_reference_run_can_be_shown() -> None:
+    result = call("show", "chapter-card")
+    assert result.exit_code == 0
+    assert "recorded" in result.output
+
+
+def test_help_lists_the_exit_codes_and_starts_without_torch() -> None:
+    program = "import sys; sys.argv = ['lab', '--help']\ntry:\n    import runpy; runpy.run_module('lab', run_name='__main__')\nexcept SystemExit:\n    print('torch' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip().endswith("False")
+    assert "130 cancelled" in " ".join(done.stdout.split())
