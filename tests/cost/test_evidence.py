@@ -7,7 +7,8 @@ from fractions import Fraction
 import pytest
 
 from lab.cost import evidence
-from lab.cost.claims import caches, ledger
+from lab.cost.catalog import hardware
+from lab.cost.claims import caches, ledger, models
 from lab.cost.claims.facts import tables
 from lab.cost.claims.printed import Figure, Interval, read_figure
 from lab.cost.evidence import Claim, judge, recompute, verdict
@@ -144,6 +145,16 @@ def test_errors_known_beforehand_are_found_with_the_right_value(
     assert found is not None
     assert claim.verdict == expected
     assert found.value == pytest.approx(values, rel=1e-5)
+
+
+def test_attention_passes_the_ffn_later_still_when_causal() -> None:
+    assert models.attention_passes_ffn("llama-2-7b", causal=True)[0].value == 33023
+
+
+def test_a_card_without_the_figure_is_refused() -> None:
+    unknown = next(card for card, sheet in hardware().items() if sheet.compute_capability is None)
+    with pytest.raises(ValueError, match="card must be one whose compute_capability is established"):
+        caches.card_capability(unknown)
 
 
 def test_a_refit_within_the_rounding_of_its_inputs_is_not_called_wrong() -> None:

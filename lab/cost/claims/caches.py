@@ -10,6 +10,7 @@ from lab.cost.claims.attention import Values
 from lab.cost.claims.facts import published_rows
 from lab.cost.claims.printed import UNITS, corners, exactly, read_figure
 from lab.cost.formulas import element_bytes, kv_bytes
+from lab.cost.shapes import weight_bytes
 
 
 def cache_bytes_of(model: str, batch: int, tokens: int, dtype: str) -> int:
@@ -20,7 +21,7 @@ def cache_bytes_of(model: str, batch: int, tokens: int, dtype: str) -> int:
 
 def weight_bytes_of(model: str, dtype: str) -> int:
     """Weigh every parameter of a model."""
-    return catalog.model(model).parameters * element_bytes(dtype)
+    return weight_bytes(catalog.model(model), element_bytes(dtype))
 
 
 def decode_bytes(model: str, batch: int, tokens: int, dtype: str) -> int:
@@ -90,12 +91,20 @@ def gqa_saving_over_groups(model: str, tokens: int) -> Values:
 
 def card_memory(card: str) -> Values:
     """Memory of the card, from its data sheet."""
-    return [exactly(catalog.card(card).memory_bytes)]
+    return [exactly(_established(card, "memory_bytes"))]
 
 
 def card_capability(card: str) -> Values:
     """Compute capability of the card."""
-    return [exactly(Fraction(catalog.card(card).compute_capability))]
+    return [exactly(_established(card, "compute_capability"))]
+
+
+def _established(card: str, figure: str) -> Fraction:
+    """Read a figure of a data sheet that some source establishes."""
+    value = getattr(catalog.card(card), figure)
+    if value is None:
+        raise ValueError(f"card must be one whose {figure} is established, got {card!r}")
+    return Fraction(value)
 
 
 def flash_speed_ups(tokens: int) -> Values:

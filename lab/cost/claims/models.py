@@ -6,8 +6,10 @@ the shapes come from the catalogue. The first line of its docstring is the formu
 
 from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 from lab.cost import catalog
+from lab.cost.budget import Budget, budget
 from lab.cost.claims.attention import (
     Values,
     efficient_peak_bytes,
@@ -16,31 +18,23 @@ from lab.cost.claims.attention import (
 )
 from lab.cost.claims.caches import cache_bytes_of, decode_bytes
 from lab.cost.claims.printed import exactly
+from lab.cost.crossings import crossing_context
 from lab.cost.formulas import attention_pairs
+from lab.cost.shapes import prefill
 
-LONGEST = 2**24  # tokens; a crossing beyond it would be no crossing
 
-
-def forward_flops(model: str, tokens: int, causal: bool = False) -> dict[str, int]:
-    """Count the matmul FLOPs of a prefill by term, logits at every position."""
-    shape = catalog.model(model)
-    per_token = {"projections": 0, "feed-forward": 0}
-    for kind, layers in shape.layer_groups:
-        per_token["projections"] += layers * sum(m.flops_per_token for m in kind.attention.matrices)
-        per_token["feed-forward"] += layers * sum(m.flops_per_token for m in kind.feed_forward.matrices)
-    return {
-        "attention": shape.layers * layer_attention_flops(model, tokens, causal),
-        **{term: flops * tokens for term, flops in per_token.items()},
-        "lm head": 2 * shape.hidden * shape.vocab * tokens,
-    }
+def prefill_budget(model: str, tokens: int, causal: bool = False, lm_head: bool = True) -> Budget:
+    """Count the FLOPs of reading one prompt, with logits at every position or without the LM head."""
+    work = prefill(1, tokens, "fp16", causal=causal)
+    return budget(catalog.model(model), work, logits="all" if lm_head else "none")
 
 
 TERMS: dict[str, Callable[[str, int], int]] = {
-    "attention": lambda model, tokens: forward_flops(model, tokens)["attention"],
-    "causal attention": lambda model, tokens: forward_flops(model, tokens, causal=True)["attention"],
+    "attention": lambda model, tokens: prefill_budget(model, tokens).core_flops,
+    "causal attention": lambda model, tokens: prefill_budget(model, tokens, causal=True).core_flops,
     "decode attention": lambda model, tokens: layer_attention_flops(model, tokens, False, queries=1),
-    "feed-forward": lambda model, tokens: forward_flops(model, tokens)["feed-forward"],
-    "prefill": lambda model, tokens: sum(forward_flops(model, tokens).values()),
+    "feed-forward": lambda model, tokens: prefill_budget(model, tokens).feed_forward_flops,
+    "prefill": lambda model, tokens: prefill_budget(model, tokens).matmul_flops,
     "scores": lambda model, tokens: score_bytes_of(model, tokens, "fp16"),
     "cache": lambda model, tokens: cache_bytes_of(model, 1, tokens, "fp16"),
     "fused peak": lambda model, tokens: efficient_peak_bytes(model, tokens, "fp16"),
@@ -70,19 +64,17 @@ def window_growth(model: str, tokens: int) -> Values:
 
 def attention_share(model: str, tokens: int, causal: bool, lm_head: bool) -> Values:
     """Attention's products over all matmul FLOPs of a prefill, with or without the LM head."""
-    terms = forward_flops(model, tokens, causal)
-    everything = sum(terms.values()) - (0 if lm_head else terms["lm head"])
-    return [exactly(Fraction(terms["attention"], everything))]
+    return [exactly(prefill_budget(model, tokens, causal, lm_head).attention_share)]
 
 
 def attention_flops_of_model(model: str, tokens: int) -> Values:
     """4 · layers · heads · T · T · head_dim: dense attention of a prefill."""
-    return [exactly(forward_flops(model, tokens)["attention"])]
+    return [exactly(prefill_budget(model, tokens).core_flops)]
 
 
 def ffn_flops_of_model(model: str, tokens: int) -> Values:
     """2 · T · weights of the FFN matrices, over all layers."""
-    return [exactly(forward_flops(model, tokens)["feed-forward"])]
+    return [exactly(prefill_budget(model, tokens).feed_forward_flops)]
 
 
 def attention_and_ffn(model: str, tokens: int) -> Values:
@@ -97,38 +89,26 @@ def ffn_flops_of_layer(model: str, tokens: int) -> Values:
 
 def attention_over_ffn(model: str, tokens: int) -> Values:
     """Dense attention over FFN, FLOPs of a prefill."""
-    terms = forward_flops(model, tokens)
-    return [exactly(Fraction(terms["attention"], terms["feed-forward"]))]
+    found = prefill_budget(model, tokens)
+    return [exactly(Fraction(found.core_flops, found.feed_forward_flops))]
 
 
 def attention_passes_ffn(model: str, causal: bool) -> Values:
     """Least context at which attention costs at least the FLOPs of the FFN."""
-
-    def passed(tokens: int) -> bool:
-        terms = forward_flops(model, tokens, causal)
-        return terms["attention"] >= terms["feed-forward"]
-
-    return [exactly(_least_tokens(passed))]
+    return [exactly(_crossing(model, against="feed-forward", causal=causal))]
 
 
 def attention_is_half(model: str, causal: bool, lm_head: bool) -> Values:
     """Least context at which attention is half of all matmul FLOPs, with or without the LM head."""
-    return [
-        exactly(
-            _least_tokens(
-                lambda tokens: attention_share(model, tokens, causal, lm_head)[0].value >= Fraction(1, 2)
-            )
-        )
-    ]
+    logits = "all" if lm_head else "none"
+    return [exactly(_crossing(model, against="rest", causal=causal, logits=logits))]
 
 
-def _least_tokens(passed: Callable[[int], bool]) -> int:
-    """Bisect for the first length that passes a test which stays passed from there on."""
-    low, high = 0, LONGEST
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if passed(middle) else (middle, high)
-    return high
+def _crossing(model: str, **options: Any) -> int:
+    found = crossing_context(catalog.model(model), **options)
+    if found is None:
+        raise ValueError(f"model must be one whose attention overtakes {options['against']!r}, got {model!r}")
+    return found
 
 
 def shape_numbers(model: str, fields: list[str]) -> Values:
