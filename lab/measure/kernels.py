@@ -6,6 +6,7 @@ shape and mask. On a CPU the operator's name tells; on an accelerator the names 
 
 from __future__ import annotations
 
+import itertools
 import re
 import warnings
 from collections.abc import Callable
@@ -124,8 +125,8 @@ def reason_text(said: list[str], error: Exception) -> str:
     texts = [re.sub(r"\s*\(Triggered internally at .*?\)\s*$", "", text, flags=re.S).strip() for text in said]
     reasons = [
         text
-        for text, following in zip(texts, [*texts[1:], None], strict=True)
-        if not (text.endswith("because:") and (following is None or following.endswith("because:")))
+        for text, following in itertools.pairwise([*texts, "because:"])
+        if not (text.endswith("because:") and following.endswith("because:"))
     ]
     last = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     return " ".join([*dict.fromkeys(reasons), " ".join(last.split())])

@@ -17,10 +17,13 @@ import signal
 import sys
 import threading
 import traceback
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from lab.measure.events import Events
 from lab.runs import JobSpec
+
+if TYPE_CHECKING:  # PyTorch is loaded only once the threads that watch for the end are there
+    from lab.measure.job import Job
 
 CANCEL_SIGNALS = ("SIGTERM", "SIGINT")
 FINISHED, CRASHED, REFUSED, CANCELLED = 0, 1, 2, 143
@@ -47,39 +50,53 @@ def main(arguments: list[str] | None = None) -> int:
         return CRASHED
     threading.Thread(target=_exit_at_end_of_input, daemon=True).start()
     try:
-        run_part(json.loads(line), part, events)
-    except ValueError as error:
-        events.end("refused", str(error))
-        return REFUSED
+        return run_job(json.loads(line), part, events)
     except Exception as error:
         traceback.print_exc()
-        events.end("crashed", f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}")
+        said = str(error).strip().splitlines()
+        events.end("crashed", f"{type(error).__name__}: {said[0]}" if said else type(error).__name__)
         return CRASHED
-    events.end("finished")
-    return FINISHED
 
 
-def run_part(data: Any, part: str, events: Events) -> None:
+def run_job(data: Any, part: str, events: Events) -> int:
     """Open the job and run a part of it.
 
     Args:
         data: the JobSpec as a dictionary.
         part: "time", "memory" or "environment".
-        events: where everything is told.
+        events: where everything is told, the end included.
 
-    Raises:
-        ValueError: a specification that is not allowed, or a device that is not there.
+    Returns:
+        The exit code: a specification or a device that cannot be is refused.
     """
-    spec = JobSpec.from_dict(data)
-    events.progress("loading PyTorch")
+    try:
+        spec = JobSpec.from_dict(data)
+        events.progress("loading PyTorch")
+        from lab.measure.job import open_job
+
+        job = open_job(spec)
+    except ValueError as error:
+        events.end("refused", str(error))
+        return REFUSED
+    run_part(job, part, events)
+    events.end("finished")
+    return FINISHED
+
+
+def run_part(job: Job, part: str, events: Events) -> None:
+    """Run a part of a job.
+
+    Args:
+        job: as opened on its device.
+        part: "time", "memory" or "environment".
+        events: where everything is told but the end.
+    """
     import torch
 
     from lab.measure import allocator
     from lab.measure.environment import environment
     from lab.measure.experiments import EXPERIMENTS
-    from lab.measure.job import open_job
 
-    job = open_job(spec)
     if part == "time" and job.warm_heap:
         allocator.keep_heap()
     events.environment(environment(job))
@@ -89,7 +106,7 @@ def run_part(data: Any, part: str, events: Events) -> None:
         if job.device.kind == "cpu":
             _start_threads()
             allocator.limit_memory(job.device.free_bytes())
-        EXPERIMENTS[spec.experiment].run(job, part, events)
+        EXPERIMENTS[job.spec.experiment].run(job, part, events)
 
 
 def _start_threads() -> None:
