@@ -11,9 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from lab.runs.privacy import cleaned
 from lab.runs.run import RUN_ID, SCHEMA_VERSION, Run
 
-MAX_FILE_BYTES = 64 * 2**20
+MAX_FILE_BYTES = 16 * 2**20
 MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
 """By the older schema's number: what turns its dictionary into one of the next schema."""
 
@@ -38,8 +39,8 @@ def runs_folder() -> Path:
 
 
 def to_text(run: Run) -> str:
-    """Return the run as strict JSON."""
-    return json.dumps(run.to_dict(), indent=1, allow_nan=False, ensure_ascii=False)
+    """Return the run as strict JSON, without paths and without the names of this host and user."""
+    return json.dumps(cleaned(run.to_dict()), indent=1, allow_nan=False, ensure_ascii=False)
 
 
 def from_text(text: str | bytes, name: str = "the run file") -> Run:

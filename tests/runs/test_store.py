@@ -112,7 +112,7 @@ def test_a_bad_file_among_the_runs_does_not_hide_the_others(home: Path) -> None:
 def test_a_huge_file_is_not_read(tmp_path: Path) -> None:
     path = tmp_path / "huge.json"
     with path.open("wb") as file:
-        file.truncate(65 * 2**20)
+        file.truncate(17 * 2**20)
     with pytest.raises(RunFileError, match="larger than"):
         runs.load(path)
 
