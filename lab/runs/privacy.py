@@ -5,6 +5,7 @@ Run files are made to be passed on. Error texts of libraries are where such word
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 import re
 import socket
@@ -14,7 +15,7 @@ from typing import Any
 
 SHORTEST_NAME = 3  # a shorter user or host name would take ordinary words with it
 FREE_TEXT = ("message", "reason", "warnings")
-"""Fields written by people and libraries, where a user or host name may turn up; others hold names of things."""
+"""Fields where a library's words, and so a user or host name, may stand; the others hold names of things."""
 
 _QUOTED = re.compile(r"""(["'])(?:/|[A-Za-z]:[\\/]|\\\\)[^"'\n]*[\\/](?=[^"'\n]*\1)""")
 _WINDOWS = re.compile(r'(?<![A-Za-z])(?:[A-Za-z]:[\\/]|\\\\)(?:[^\\/:*?"<>|\r\n]+[\\/])+')
@@ -50,10 +51,8 @@ def impersonal(text: str) -> str:
 @cache
 def _names() -> tuple[str, ...]:
     names = {socket.gethostname(), socket.gethostname().partition(".")[0]}
-    try:
+    with contextlib.suppress(OSError, KeyError, ImportError):  # a user without a name
         names.add(getpass.getuser())
-    except (OSError, KeyError, ImportError):  # a user without a name
-        pass
     return tuple(sorted((name for name in names if len(name) >= SHORTEST_NAME), key=len, reverse=True))
 
 

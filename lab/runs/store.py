@@ -7,7 +7,9 @@ import json
 import os
 import re
 import tempfile
+import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,8 @@ from lab.runs.privacy import cleaned
 from lab.runs.run import RUN_ID, SCHEMA_VERSION, Run
 
 MAX_FILE_BYTES = 16 * 2**20
+REPLACE_TRIES = 5
+REPLACE_PAUSE_S = 0.02
 MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
 """By the older schema's number: what turns its dictionary into one of the next schema."""
 
@@ -106,16 +110,17 @@ def save(run: Run) -> Path:
     Raises:
         OSError: the folder cannot be written or the disk is full; an earlier file of the run stays as it was.
     """
+    text = to_text(run)
     folder = runs_folder()
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{run.run_id}.json"
     handle, temporary = tempfile.mkstemp(dir=folder, prefix=".", suffix=".tmp")
     try:
         with open(handle, "w", encoding="utf-8") as file:
-            file.write(to_text(run))
+            file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, path)
+        _replace(temporary, path)
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
@@ -123,11 +128,24 @@ def save(run: Run) -> Path:
     return path
 
 
+def _replace(temporary: str, path: Path) -> None:
+    """Put the new file in the old one's place; on Windows not while somebody reads the old one."""
+    for _ in range(REPLACE_TRIES - 1):
+        with contextlib.suppress(PermissionError):
+            os.replace(temporary, path)
+            return
+        time.sleep(REPLACE_PAUSE_S)
+    os.replace(temporary, path)
+
+
 def load(path: Path | str) -> Run:
     """Read a run file.
 
     Args:
         path: a file, or the identifier of a run in the data folder.
+
+    Returns:
+        The run; one whose program died while it was running is told as crashed.
 
     Raises:
         RunFileError: no such file or run, or not one that can be read.
@@ -138,11 +156,39 @@ def load(path: Path | str) -> Run:
     try:
         if place.stat().st_size > MAX_FILE_BYTES:
             raise RunFileError(f"{place.name} is larger than the {MAX_FILE_BYTES:,} bytes of a run file.")
-        return from_text(place.read_bytes(), place.name)
+        return _settled(from_text(place.read_bytes(), place.name))
     except FileNotFoundError:
         raise RunFileError(f"There is no run or file named {str(path)!r}.") from None
     except OSError as error:
         raise RunFileError(f"{place.name} cannot be read: {error.strerror}.") from None
+
+
+def _settled(run: Run) -> Run:
+    """A file says "running" until its program writes the end; if none is measuring, that program has died."""
+    if run.status != "running" or measuring_now():
+        return run
+    message = "The program ended before the measurement did; the points finished until then are here."
+    return replace(run, status="crashed", message=message)
+
+
+def lock_file() -> Path:
+    """Return the file that whoever is measuring on this machine holds locked."""
+    return data_folder() / "measuring.lock"
+
+
+def measuring_now() -> bool:
+    """Whether some process of this user is measuring; True as well where that cannot be told."""
+    if not lock_file().exists():
+        return False
+    try:
+        from filelock import FileLock, Timeout  # comes with torch; reading runs needs neither
+    except ImportError:
+        return True
+    try:
+        FileLock(lock_file()).acquire(timeout=0).lock.release()
+    except (Timeout, OSError):
+        return True
+    return False
 
 
 def list_runs() -> tuple[Run, ...]:
@@ -151,6 +197,17 @@ def list_runs() -> tuple[Run, ...]:
     for path in _files():
         with contextlib.suppress(RunFileError):
             found.append(load(path))
+    return tuple(found)
+
+
+def unreadable() -> tuple[str, ...]:
+    """Return one sentence for each file in the data folder that cannot be read."""
+    found = []
+    for path in _files():
+        try:
+            load(path)
+        except RunFileError as error:
+            found.append(str(error))
     return tuple(found)
 
 

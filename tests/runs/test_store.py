@@ -19,7 +19,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_saved_run_is_found_again(home: Path) -> None:
-    run = new_run(JobSpec("memory"))
+    run = new_run(JobSpec("memory")).ended("finished")
     path = runs.save(run)
     assert path.parent == home / "runs"
     assert runs.load(path) == runs.load(run.run_id) == run
@@ -55,7 +55,7 @@ def test_latest_is_the_newest_of_its_experiment_and_device_with_points() -> None
 def test_a_write_that_fails_leaves_the_earlier_file_and_no_litter(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = new_run(JobSpec("memory"))
+    run = new_run(JobSpec("memory")).ended("finished")
     runs.save(run)
 
     def full(_: int) -> None:
@@ -103,7 +103,7 @@ def test_a_file_that_is_no_run_is_refused_in_one_sentence(text: str, words: str,
 
 
 def test_a_bad_file_among_the_runs_does_not_hide_the_others(home: Path) -> None:
-    run = new_run(JobSpec("memory"))
+    run = new_run(JobSpec("memory")).ended("finished")
     runs.save(run)
     (home / "runs" / "9999-damaged.json").write_text("{")
     assert runs.list_runs() == (run,)
