@@ -18,11 +18,14 @@ from pathlib import Path
 from typing import Any
 
 from lab.runs import JobSpec
+from lab.runs.privacy import impersonal
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKER = (sys.executable, "-m", "lab.measure.worker")
 GRACE_S = 2.0  # between asking a child to end and ending it
 STDERR_LINES = 40
+FROM_OUTSIDE = ("SIGKILL", "SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT")
+"""Signals that somebody sends; any other is the process's own fault."""
 VMSTAT = Path("/proc/vmstat")
 
 
@@ -54,6 +57,8 @@ class Child:
             [*command, "--part", part],
             cwd=ROOT,
             env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            start_new_session=True,  # Ctrl-C in a terminal is the parent's to answer
+            creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),  # the same on Windows
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -126,21 +131,20 @@ class Child:
         """
         if code == 0:
             return None
-        if code < 0 and self._killed_for_memory(code):
-            return "out_of_memory", "The system ended the measuring process because memory ran out."
         if code < 0:
-            name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
-            return "crashed", f"The measuring process was ended from outside ({name})."
+            return self._ended_by_signal(-code)
         last = next((line for line in reversed(self._stderr) if line.strip()), "it said nothing")
-        return "crashed", f"The measuring process failed with exit code {code}: {_without_paths(last)}"
+        return "crashed", f"The measuring process failed with exit code {code}: {impersonal(last)[:500]}"
 
-    def _killed_for_memory(self, code: int) -> bool:
+    def _ended_by_signal(self, number: int) -> tuple[str, str]:
+        if self._killed_for_memory(number):
+            return "out_of_memory", "The system ended the measuring process because memory ran out."
+        name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
+        if name in FROM_OUTSIDE:
+            return "crashed", f"The measuring process was ended from outside ({name})."
+        return "crashed", f"The measuring process broke down ({name})."
+
+    def _killed_for_memory(self, number: int) -> bool:
         now = oom_kills()
         rose = now is not None and self._kills_before is not None and now > self._kills_before
-        return code == -getattr(signal, "SIGKILL", 9) and rose
-
-
-def _without_paths(line: str) -> str:
-    """Run files hold no path: keep the last part of each."""
-    words = (word.rsplit("/", 1)[-1].rsplit("\\", 1)[-1] for word in line.split())
-    return " ".join(words)[:500]
+        return number == getattr(signal, "SIGKILL", 9) and rose

@@ -7,6 +7,7 @@ memory in a child of its own afterwards, so that nothing disturbs a timing. No t
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -15,14 +16,21 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from lab.measure.child import WORKER, Child
-from lab.runs import JobSpec, Point, Run, data_folder, new_run, save
+from lab.runs import RUN_STATUSES, JobSpec, Point, Run, lock_file, new_run, save
 
 PARTS = {"memory": ("memory",)}
 """The parts of an experiment, in order; what is not named has both."""
 BOTH_PARTS = ("time", "memory")
 POLL_S = 0.2
+LONGEST_MESSAGE = 2000
+
+NO_TORCH = (
+    "PyTorch is not installed, and measuring needs it: choose the build for this machine at "
+    "https://pytorch.org/get-started/locally/"
+)
 
 Event = dict[str, Any]
+Ending = tuple[str, str | None]  # a status of a run, and why
 Listener = Callable[[Event, Run], None]
 
 
@@ -47,6 +55,7 @@ class Execution:
         self._done = 0
         self._total = 0
         self._part = 0
+        self._what = ""
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -72,20 +81,28 @@ class Execution:
         Returns:
             The run as it ended, whatever ended it; it is in the data folder unless a warning says otherwise.
         """
-        try:
-            with machine_turn(self._cancelled, self._wait_for_turn):
+        with machine_turn(self._cancelled, self._wait_for_turn):
+            try:
                 status, message = self._all_parts()
-        except OSError as error:
-            status, message = "crashed", f"The measuring process could not be started: {error.strerror}."
-        if self._cancelled.is_set():
-            status, message = "cancelled", None
-        self.run = self.run.ended(status, message)
-        self._save()
-        self._tell({"event": "end", "status": status, "message": message})
+            except BaseException:  # the listener's, such as a closed pipe, or Ctrl-C: the points stay
+                self._end("cancelled", "The program that showed this measurement ended.")
+                raise
+            self._end(status, message)
+        self._tell({"event": "end", "status": self.run.status, "message": self.run.message})
         return self.run
 
-    def _all_parts(self) -> tuple[str, str | None]:
-        ending: tuple[str, str | None] = ("finished", None)
+    def _end(self, status: str, message: str | None) -> None:
+        if self._cancelled.is_set():
+            status, message = "cancelled", None
+        elif status not in RUN_STATUSES:
+            status, message = "crashed", f"The measuring process ended as {status!r}, which is not known."
+        self.run = self.run.ended(status, message)
+        self._save()
+
+    def _all_parts(self) -> Ending:
+        if self._command == WORKER and importlib.util.find_spec("torch") is None:
+            return "refused", NO_TORCH
+        ending: Ending = ("finished", None)
         for number, part in enumerate(self.parts):
             self._part = number
             if self._cancelled.is_set() or ending[0] != "finished":
@@ -93,21 +110,39 @@ class Execution:
             ending = self._one_part(part)
         return ending
 
-    def _one_part(self, part: str) -> tuple[str, str | None]:
-        child = self._child = Child(self.run.spec, part, self._command)
+    def _one_part(self, part: str) -> Ending:
+        try:
+            child = self._child = Child(self.run.spec, part, self._command)
+        except OSError as error:
+            return "crashed", f"The measuring process could not be started: {error.strerror or error}."
         if self._cancelled.is_set():
             child.stop()
-        said: tuple[str, str | None] | None = None
+        said: Ending | None = None
         try:
             for event in child.events():
                 if event["event"] == "end":
-                    said = (str(event.get("status")), event.get("message"))
+                    said = (str(event.get("status")), _text(event.get("message")))
                 else:
                     self._take(event)
+        except BaseException:
+            child.stop()
+            raise
         finally:
             code = child.close()
             self._child = None
-        return said or child.ending(code) or ("crashed", "The measuring process ended without a word.")
+        return self._judge(said, child.ending(code))
+
+    def _judge(self, said: Ending | None, found: tuple[str, str] | None) -> Ending:
+        """Choose between what a child said of its end and how it was seen to end."""
+        if said is not None and said[0] == "cancelled" and not self._cancelled.is_set():
+            return "crashed", f"The measuring process was asked to end from outside{self._where()}."
+        if said is not None:
+            return said
+        status, message = found or ("crashed", "The measuring process ended without a word.")
+        return status, message.removesuffix(".") + f"{self._where()}."
+
+    def _where(self) -> str:
+        return f" (at: {self._what})" if self._what else ""
 
     def _take(self, event: Event) -> None:
         """Fold one event of a child into the run; what a newer or broken worker says wrongly is a warning."""
@@ -118,6 +153,7 @@ class Execution:
             elif kind == "progress":
                 self._done = int(event["done"])
                 self._total = int(event["total"])
+                self._what = str(event["what"])
             elif kind == "environment":
                 self.run = replace(self.run, environment=self.run.environment | event["environment"])
             elif kind == "ceilings":
@@ -155,6 +191,10 @@ class Execution:
             self._listener(event, self.run)
 
 
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)[:LONGEST_MESSAGE]
+
+
 @contextlib.contextmanager
 def machine_turn(cancelled: threading.Event, waiting: Callable[[], None]) -> Iterator[None]:
     """Hold this machine for one job among all processes of this user, app or command line.
@@ -184,10 +224,9 @@ def machine_turn(cancelled: threading.Event, waiting: Callable[[], None]) -> Ite
 
 def _lock() -> FileLock | None:
     """The lock in the data folder; None where it cannot be written (the run will say so when it is saved)."""
-    folder = data_folder()
+    path = lock_file()
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / "measuring.lock"
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
     except OSError:
         return None

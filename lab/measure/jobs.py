@@ -21,6 +21,7 @@ from lab.runs import JobSpec, Run
 __all__ = ["Estimate", "JobView", "Jobs", "estimate", "machine"]
 
 MAX_WAITING = 50
+MAX_ENDED = 200  # whose views are kept; their runs are in the data folder
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,7 @@ class Jobs:
             def listener(event: Event, run: Run) -> None:
                 self._listen(job_id, event, run)
 
+            self._forget_oldest()
             self._jobs[job_id] = _Job(job_id, Execution(spec, listener, self._command))
             self._lock.notify_all()
             return job_id
@@ -140,6 +142,11 @@ class Jobs:
             running = job.state == "running"
         if running:
             job.execution.cancel()
+
+    def _forget_oldest(self) -> None:
+        ended = [job.id for job in self._jobs.values() if job.state not in ("queued", "running")]
+        for job_id in ended[: max(0, len(ended) - MAX_ENDED)]:
+            del self._jobs[job_id]
 
     def _waiting(self) -> list[_Job]:
         return [job for job in self._jobs.values() if job.state == "queued"]

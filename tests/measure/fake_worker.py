@@ -19,6 +19,9 @@ MOODS = {
     106: "silent exit",
     107: "refuse",
     108: "deaf",
+    109: "stopped from outside",
+    110: "end strangely",
+    111: "segmentation fault",
 }
 
 
@@ -60,6 +63,14 @@ def main() -> None:
     if mood == "refuse":
         say(event="end", status="refused", message="dtype is 'fp8'; this device computes in fp32")
         return
+    if mood == "stopped from outside":  # as the worker tells a SIGTERM
+        say(event="end", status="cancelled", message=None)
+        sys.exit(143)
+    if mood == "end strangely":
+        say(event="end", status="transcended", message={"not": "a text"})
+        return
+    if mood == "segmentation fault":
+        os.kill(os.getpid(), signal.SIGSEGV)
     if mood == "babble":
         print("no json")
         say(event="point", point={"experiment": "scaling"})

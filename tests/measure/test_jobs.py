@@ -16,12 +16,13 @@ import pytest
 from lab import runs
 from lab.measure import child as child_module
 from lab.measure import execution
+from lab.measure import jobs as jobs_module
 from lab.measure.execution import Execution, execute
 from lab.measure.jobs import Jobs
 from lab.runs import JobSpec
 
 FAKE = (sys.executable, str(Path(__file__).with_name("fake_worker.py")))
-FINE, SLOW, FAILS, DIES, BABBLES, SILENT, REFUSES, DEAF = range(101, 109)
+FINE, SLOW, FAILS, DIES, BABBLES, SILENT, REFUSES, DEAF, STOPPED, STRANGE, FAULT = range(101, 112)
 
 
 def spec(mood: int, experiment: str = "scaling") -> JobSpec:
@@ -63,7 +64,10 @@ def test_a_memory_experiment_has_one_part() -> None:
     ("mood", "status", "words"),
     [
         (FAILS, "crashed", r"exit code 7: File worker\.py broke"),
-        (DIES, "crashed", r"ended from outside \(SIGKILL\)"),
+        (DIES, "crashed", r"ended from outside \(SIGKILL\) \(at: naive at T = 1\)\.$"),
+        (FAULT, "crashed", r"broke down \(SIGSEGV\)"),
+        (STOPPED, "crashed", "asked to end from outside"),
+        (STRANGE, "crashed", "ended as 'transcended', which is not known"),
         (SILENT, "crashed", "ended without a word"),
         (REFUSES, "refused", "computes in fp32"),
     ],
@@ -151,6 +155,34 @@ def test_a_worker_that_cannot_be_started_is_a_crash_in_words() -> None:
     assert "could not be started" in str(run.message)
 
 
+def test_without_torch_measuring_is_refused_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(execution.importlib.util, "find_spec", lambda name: None)
+    run = execute(spec(FINE))
+    assert run.status == "refused"
+    assert "PyTorch is not installed" in str(run.message)
+    assert execute(spec(FINE), None, FAKE).status == "finished"
+
+
+@pytest.mark.parametrize("mood", [SLOW, DEAF])
+def test_a_listener_that_fails_ends_the_child_and_keeps_its_points(
+    mood: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(child_module, "GRACE_S", 0.3)
+    pids: list[int | None] = []
+
+    def closed_pipe(event: dict, _: runs.Run) -> None:
+        if event["event"] == "point":
+            pids.append(job.worker_pid)
+            raise BrokenPipeError(32, "Broken pipe")
+
+    job = Execution(spec(mood), closed_pipe, FAKE)
+    with pytest.raises(BrokenPipeError):
+        job.execute()
+    assert not alive(pids[0] or 0)
+    (kept,) = runs.list_runs()
+    assert (kept.status, len(kept.points)) == ("cancelled", 1)
+
+
 def test_the_queue_is_first_come_first_served_and_survives_a_crash() -> None:
     jobs = Jobs(FAKE)
     first, second, third = (jobs.submit(spec(mood)) for mood in (DIES, FINE, FINE))
@@ -199,6 +231,16 @@ def test_too_many_waiting_jobs_are_refused_in_a_sentence() -> None:
         jobs.cancel(view.id)
 
 
+def test_ended_jobs_are_forgotten_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs_module, "MAX_ENDED", 1)
+    jobs = Jobs(FAKE)
+    names = []
+    for _ in range(3):
+        names.append(jobs.submit(spec(SILENT)))
+        wait_until(lambda: jobs.view(names[-1]).state == "crashed")
+    assert [view.id for view in jobs.views()] == names[1:]
+
+
 def test_a_second_process_waits_for_its_turn() -> None:
     told: list[str] = []
     first = Execution(spec(SLOW), None, FAKE)
@@ -216,21 +258,25 @@ def test_a_second_process_waits_for_its_turn() -> None:
     assert (first.run.status, second.run.status) == ("cancelled", "finished")
 
 
-def test_a_child_does_not_outlive_the_process_that_started_it(home: Path) -> None:
+def test_a_child_does_not_outlive_its_parent_and_the_run_then_reads_as_crashed() -> None:
     program = (
-        "import sys; from lab.measure.execution import execute; from lab.runs import JobSpec; "
+        "from lab.measure.execution import execute; from lab.runs import JobSpec; "
         f"execute(JobSpec('scaling', lengths=({SLOW},)), "
-        "lambda e, r: e['event'] == 'environment' and print(r.environment['pid'], flush=True), "
+        "lambda e, r: e['event'] == 'point' and print(r.environment['pid'], flush=True), "
         f"{FAKE!r})"
     )
     root = Path(__file__).parents[2]
     parent = subprocess.Popen([sys.executable, "-c", program], cwd=root, stdout=subprocess.PIPE, text=True)
     assert parent.stdout is not None
     pid = int(parent.stdout.readline())
+    assert [run.status for run in runs.list_runs()] == ["running"]
     parent.kill()
     parent.wait()
     parent.stdout.close()
     wait_until(lambda: not alive(pid))
+    (kept,) = runs.list_runs()
+    assert (kept.status, len(kept.points)) == ("crashed", 1)
+    assert "The program ended before the measurement did" in str(kept.message)
 
 
 def alive(pid: int) -> bool:
