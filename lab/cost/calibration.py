@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lab.cost.formulas import element_bytes
@@ -69,6 +69,8 @@ class Calibration:
         elements: elements/s of elementwise operations by their number of elements, where measured; without a
             curve an operation is priced by its bytes.
         overhead: seconds of an operation on next to nothing; None when not known.
+        starts: seconds of a whole call on next to nothing, by implementation and, where a causal mask adds
+            operations, as "naive masked"; where measured they stand for the overheads of its operations.
         slots: fused blocks that run at a time: CPU threads or multiprocessors.
         fused: share of `matmul` that a fused kernel reaches on whole tiles, by kernel and tile such as
             "flash/64x512"; None of it where not measured.
@@ -90,6 +92,7 @@ class Calibration:
     matmuls: Mapping[str, Curve] = field(default_factory=dict)
     elements: Mapping[str, Curve] = field(default_factory=dict)
     overhead: Constant | None = None
+    starts: Mapping[str, Constant] = field(default_factory=dict)
     slots: Constant | None = None
     fused: Mapping[str, Constant] = field(default_factory=dict)
     decode: Mapping[str, DecodeRate] = field(default_factory=dict)
@@ -118,12 +121,18 @@ class Calibration:
             return self.wide
         raise ValueError(f"no calibration of {self.device} for {dtype}, only for {self.dtype}")
 
+    def without_overhead(self) -> Calibration:
+        """Return the calibration without the overhead of single operations, in the accumulator's type too."""
+        wide = None if self.wide is None else replace(self.wide, overhead=None)
+        return replace(self, overhead=None, wide=wide)
+
     def constants(self, prefix: str = "") -> Iterator[tuple[str, str, str, str]]:
         """List every figure as (name, value, unit, source), curves as their range."""
         named: dict[str, Any] = {"bandwidth": self.bandwidth, "matmul": self.matmul}
         named |= {f"matmul {name}": curve for name, curve in self.matmuls.items()}
         named |= {f"elements {name}": curve for name, curve in self.elements.items()}
         named |= {"overhead": self.overhead, "slots": self.slots}
+        named |= {f"start {name}": seconds for name, seconds in self.starts.items()}
         named |= {f"fused {name}": share for name, share in self.fused.items()}
         for kernel, rate in self.decode.items():
             named |= {f"decode {kernel} {name}": part for name, part in vars(rate).items()}
@@ -144,7 +153,7 @@ class Calibration:
     def to_dict(self) -> dict[str, Any]:
         """Return the calibration as JSON values."""
         plain = ("device", "device_kind", "dtype", "threads", "source", "compute_capability")
-        tables = ("matmuls", "elements", "fused", "decode")
+        tables = ("matmuls", "elements", "starts", "fused", "decode")
         parts = ("bandwidth", "matmul", "overhead", "slots", "wide")
         values: dict[str, Any] = {name: getattr(self, name) for name in plain}
         values |= {name: {k: v.to_dict() for k, v in getattr(self, name).items()} for name in tables}
@@ -190,6 +199,7 @@ class Calibration:
             matmul=Constant.from_dict(values["matmul"]),
             matmuls=read_table(values.get("matmuls", {}), "matmuls", Curve.from_dict),
             elements=read_table(values.get("elements", {}), "elements", Curve.from_dict),
+            starts=read_table(values.get("starts", {}), "starts", Constant.from_dict),
             fused=read_table(values.get("fused", {}), "fused", Constant.from_dict),
             decode=read_table(values.get("decode", {}), "decode", DecodeRate.from_dict),
             overhead=None if values.get("overhead") is None else Constant.from_dict(values["overhead"]),

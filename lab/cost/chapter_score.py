@@ -18,7 +18,9 @@ from lab.cost.chapter_card import (
     sheet_calibration,
 )
 from lab.cost.datasheet import DataSheet
+from lab.cost.prediction_model import predict_gpt2
 from lab.cost.score import FITTED, HELD_OUT, Cell
+from lab.cost.shapes import ModelShape
 
 DTYPES = ("fp16", "fp32")
 PREFILL = ("naive", "efficient")
@@ -93,6 +95,27 @@ def decode_cells(recorded: Mapping[str, Any], sheet: DataSheet) -> list[Cell]:
         fitted = (row["batch"], row["T"]) in (LAUNCH_CELL, ITEM_CELL, STREAM_CELL)
         label = f"batch {row['batch']}, T = {row['T']}"
         cells.append(Cell("decode fp16", label, predicted, row["us"] / 1e6, FITTED if fitted else HELD_OUT))
+    return cells
+
+
+def gpt2_cells(recorded: Mapping[str, Any], sheet: DataSheet, model: ModelShape) -> list[Cell]:
+    """Compare the chapter's GPT-2 times (fp32, one prompt, all logits) with the prediction by module.
+
+    Args:
+        recorded: the chapter's measurements.
+        sheet: the data sheet of the card.
+        model: GPT-2.
+
+    Returns:
+        6 cells; no constant comes from them.
+    """
+    calibration = chapter_calibration(recorded, sheet, "fp32")
+    cells = []
+    for attention, column in (("eager", "eager_ms"), ("efficient", "sdpa_ms")):
+        for row in recorded["gpt2_fp32_batch1"]:
+            tokens = row["tokens"]
+            predicted = predict_gpt2(model, calibration, batch=1, tokens=tokens, attention=attention).seconds
+            cells.append(Cell(f"GPT-2 {attention}", f"{tokens} tokens", predicted, row[column] / 1e3))
     return cells
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from lab.cost.calibration import Calibration
 from lab.cost.prediction import predict_attention
+from lab.cost.prediction_terms import calibrated_head_dims
 from lab.cost.score import Cell
 
 MATERIALISING = ("naive", "naive_inplace", "math")
@@ -39,7 +40,7 @@ def left_out_cells(calibration: Calibration) -> list[Cell]:
                         kv_heads=heads,
                         q_len=length,
                         kv_len=length,
-                        head_dim=_head_dim(calibration),
+                        head_dim=calibrated_head_dims(calibration)[0],
                         causal=causal,
                     ).seconds
                     for used in (without, calibration)
@@ -71,7 +72,3 @@ def _without_length(calibration: Calibration, length: int, heads: int) -> Calibr
     }
     wide = None if calibration.wide is None else _without_length(calibration.wide, length, heads)
     return replace(calibration, matmuls=matmuls, elements=elements, wide=wide)
-
-
-def _head_dim(calibration: Calibration) -> int:
-    return int(next(iter(calibration.matmuls)).partition("/")[2])

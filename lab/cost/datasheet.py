@@ -21,6 +21,8 @@ class DataSheet(Protocol):
     @property
     def sm_count(self) -> int | None: ...  # noqa: D102
     @property
+    def sm_count_means(self) -> str | None: ...  # noqa: D102
+    @property
     def compute_capability(self) -> str | None: ...  # noqa: D102
     @property
     def sources(self) -> Sequence[str]: ...  # noqa: D102
@@ -43,9 +45,11 @@ def from_sheet(
         rate or fused share: those are measured, never assumed.
 
     Raises:
-        ValueError: the sheet states no bandwidth, or no rate for the dtype and none is given.
+        ValueError: the sheet is a CPU's, or states no bandwidth, or no rate for the dtype and none is given.
     """
     sheet = f"data sheet of {hardware.name}"
+    if hardware.sm_count_means == "cores":
+        raise ValueError(f"{hardware.name} is a CPU, whose passes no sheet prices: calibrate it instead")
     if hardware.memory_bandwidth_bytes_per_s is None:
         raise ValueError(f"the {sheet} states no memory bandwidth")
     rate = hardware.dense_flops.get(dtype)

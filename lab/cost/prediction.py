@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from lab.cost.calibration import Calibration
 from lab.cost.calls import AttentionCall, check_implementation
 from lab.cost.prediction_fused import decode_term, fused_term, merge_term
-from lab.cost.prediction_terms import Term, operation_term
+from lab.cost.prediction_terms import Term, calibrated_head_dims, operation_term, start_term
 from lab.cost.traffic import operations
 
 FUSED = ("flash", "efficient")
@@ -98,22 +98,26 @@ def predict_attention(
     )
     check_implementation(implementation, call)
     decode = implementation in FUSED and q_len == 1
+    start = calibration.starts.get(f"{implementation} masked" if call.masked else implementation)
+    used = calibration if start is None else calibration.without_overhead()
     if splits != 1 and (not decode or splits < 1 or splits > kv_len):
         raise ValueError(
             f"splits must be 1, or 2 to kv_len for a fused kernel with q_len = 1, got splits={splits} for "
             f"{implementation!r} with q_len={q_len} and kv_len={kv_len}"
         )
     if decode:
-        terms = [decode_term(implementation, call, calibration, splits)]
+        terms = [decode_term(implementation, call, used, splits)]
         terms += [merge_term(call, calibration, splits)] if splits > 1 else []
     else:
-        terms = _prefill_terms(implementation, call, calibration)
+        terms = _operation_terms(implementation, call, used)
+    if start is not None:
+        terms.append(start_term(start, terms, calibration))
     seconds = math.fsum(term.seconds for term in terms)
     notes = _notes(implementation, call, calibration, decode)
     return Prediction(seconds, tuple(terms), _label(calibration), notes)
 
 
-def _prefill_terms(implementation: str, call: AttentionCall, calibration: Calibration) -> list[Term]:
+def _operation_terms(implementation: str, call: AttentionCall, calibration: Calibration) -> list[Term]:
     names = ("batch", "heads", "kv_heads", "q_len", "kv_len", "head_dim", "dtype", "causal", "device")
     steps = operations(implementation, **{name: getattr(call, name) for name in names})
     if implementation in FUSED:
@@ -136,8 +140,7 @@ def _notes(
             notes.append("no streaming rate is known: the bandwidth alone, a lower bound")
         if not decode and not any(name.startswith(f"{implementation}/") for name in calibration.fused):
             notes.append("no share of the matmul rate is known: full rate plus every tile's keys and values")
-    elif calibration.matmuls:
-        widths = {int(name.partition("/")[2]) for name in calibration.matmuls}
+    elif widths := calibrated_head_dims(calibration):
         if call.head_dim not in widths:
             nearest = min(widths, key=lambda width: abs(math.log(width / call.head_dim)))
             notes.append(f"head_dim {call.head_dim} was not calibrated: the rates of {nearest} are used")

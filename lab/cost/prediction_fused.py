@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 from lab.cost.calibration import Calibration, DecodeRate
 from lab.cost.calls import AttentionCall
@@ -98,13 +99,17 @@ def fused_tile(implementation: str, call: AttentionCall, calibration: Calibratio
     """Give the tile of a fused kernel on the calibrated device.
 
     Raises:
-        ValueError: a card of unknown compute capability.
+        ValueError: a card that is not NVIDIA's, or of unknown compute capability.
     """
     if call.device == "cpu":
         return cpu_tile(call.q_len, call.kv_len)
-    if calibration.compute_capability is None:
-        raise ValueError(f"compute_capability of {calibration.device} is not known, so neither are its tiles")
-    return cuda_tile(implementation, call.head_dim, calibration.compute_capability)
+    capability = calibration.compute_capability
+    if capability is None or not re.fullmatch(r"\d+\.\d", capability):
+        raise ValueError(
+            f"compute_capability of {calibration.device} is {capability!r}: "
+            "the tiles of its kernels are not known"
+        )
+    return cuda_tile(implementation, call.head_dim, capability)
 
 
 def _fused_share(implementation: str, tile: Tile, calibration: Calibration) -> float | None:

@@ -10,11 +10,12 @@ not by bandwidth), else by its bytes. Fused kernels are priced in prediction_fus
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lab.cost.calibration import Calibration
 from lab.cost.calls import AttentionCall
-from lab.cost.rates import Curve
+from lab.cost.rates import Constant, Curve
 from lab.cost.traffic import Operation
 
 ARITHMETIC, BANDWIDTH, ELEMENTS, LAUNCH = "arithmetic", "bandwidth", "elements", "launch"
@@ -125,6 +126,23 @@ def with_overhead(seconds: float, limited_by: str, calibration: Calibration) -> 
     return max(seconds, start), limited_by if seconds >= start else LAUNCH
 
 
+def start_term(start: Constant, terms: Sequence[Term], calibration: Calibration) -> Term:
+    """Price starting a whole call: its checks, its views and the dispatch of all its operations.
+
+    Args:
+        start: seconds of such a call on next to nothing.
+        terms: the work of the call, priced without starting it.
+        calibration: of the device.
+
+    Returns:
+        The term: all of the start on a CPU; on an accelerator what does not hide behind the work.
+    """
+    seconds = start.value
+    if calibration.device_kind != "cpu":
+        seconds = max(0.0, seconds - math.fsum(term.seconds for term in terms))
+    return Term("start the call", 0, 0, 0, seconds, LAUNCH)
+
+
 def pass_elements(name: str, call: AttentionCall) -> int:
     """Count the elements of a pass of `lab.cost.traffic`."""
     if name.startswith("mask:") or name == "mask as numbers":
@@ -159,9 +177,15 @@ def _product(
     return flops / curve.at(call.scores), limited_by
 
 
+def calibrated_head_dims(calibration: Calibration, form: str = "qk") -> list[int]:
+    """List the head_dims at which a product was measured: "qk", "pv", "qk1" or "pv1"."""
+    names = (name.partition("/") for name in calibration.matmuls)
+    return [int(width) for found, _, width in names if found == form]
+
+
 def product_curve(form: str, head_dim: int, calibration: Calibration) -> Curve | None:
     """Find the measured rate of a product by its form, at the calibrated head_dim nearest to this one."""
-    widths = [int(key.partition("/")[2]) for key in calibration.matmuls if key.partition("/")[0] == form]
+    widths = calibrated_head_dims(calibration, form)
     if not widths:
         return None
     nearest = min(widths, key=lambda width: abs(math.log(width / head_dim)))

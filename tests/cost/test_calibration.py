@@ -19,6 +19,7 @@ CARD = SimpleNamespace(
     memory_bandwidth_bytes_per_s=336e9,
     dense_flops={"fp32": 7.2e12, "fp16": None, "bf16": 57e12},
     sm_count=34,
+    sm_count_means="streaming multiprocessors",
     compute_capability="7.5",
     sources=["its sheet"],
 )
@@ -142,6 +143,9 @@ def test_a_rate_the_sheet_does_not_state_is_asked_for_not_guessed() -> None:
     without = SimpleNamespace(**{**vars(CARD), "memory_bandwidth_bytes_per_s": None})
     with pytest.raises(ValueError, match="states no memory bandwidth"):
         from_sheet(without, "fp32")
+    processor = SimpleNamespace(**{**vars(CARD), "sm_count_means": "cores"})
+    with pytest.raises(ValueError, match="Card is a CPU, whose passes no sheet prices: calibrate it instead"):
+        from_sheet(processor, "fp32")
 
 
 def test_a_decode_rate_needs_only_what_one_item_streams() -> None:

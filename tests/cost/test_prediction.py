@@ -186,6 +186,22 @@ def test_decode_without_a_streaming_rate_is_a_bound_and_says_so() -> None:
     assert "a lower bound" in prediction.notes[0]
 
 
+def test_a_measured_start_of_the_call_stands_for_the_starts_of_its_operations() -> None:
+    without = predict_attention("naive", cpu(overhead=None), **SHAPE)
+    calibration = cpu(starts={"naive masked": constant(5e-5, "s")})
+    prediction = predict_attention("naive", calibration, **SHAPE)
+    assert prediction.terms[-1].name == "start the call"
+    assert prediction.seconds == pytest.approx(without.seconds + 5e-5)
+    assert "start the call" not in terms_of("naive", calibration, causal=False)
+
+
+def test_an_accelerators_start_hides_behind_the_work() -> None:
+    work = predict_attention("naive", plain(), **SHAPE).seconds
+    for start in (work / 2, work * 2):
+        calibration = plain(starts={"naive masked": constant(start, "s")})
+        assert predict_attention("naive", calibration, **SHAPE).seconds == pytest.approx(max(work, start))
+
+
 def test_launches_of_an_accelerator_overlap_the_work_before() -> None:
     calibration = plain(overhead=constant(1.0, "s"))
     prediction = predict_attention("naive", calibration, **SHAPE)
@@ -224,7 +240,13 @@ def test_batch_multiplies_the_work(implementation: str) -> None:
         ("cudnn", cpu(), {}, "implementation must be one of"),
         ("efficient", cpu(), {}, "'efficient' exists only on device 'cuda'"),
         ("flash", plain(slots=None), {}, "states no slots"),
-        ("flash", plain(compute_capability=None), {}, "compute_capability of test card is not known"),
+        ("flash", plain(compute_capability=None), {}, "compute_capability of test card is None: the tiles"),
+        (
+            "flash",
+            plain(compute_capability="gfx942"),
+            {},
+            "is 'gfx942': the tiles of its kernels are not known",
+        ),
         ("naive", cpu(), {"splits": 2}, "splits must be 1, or 2 to kv_len for a fused kernel with q_len = 1"),
         ("flash", cpu(), {"splits": 2}, "splits must be 1"),
         ("flash", cpu(), {"q_len": 1, "splits": 513}, "splits must be 1"),

@@ -1,0 +1,47 @@
+"""The constants of this device: rates of copies, products and passes, shares of fused kernels, starts.
+
+No cell is measured: what it tells are its ceilings, with the whole calibration by dtype beside them.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+
+from lab.measure.calibrate import calibrate
+from lab.measure.events import Events
+from lab.measure.experiments.base import Experiment
+from lab.measure.gate import gate_for
+from lab.measure.job import Job
+
+
+class Calibrate(Experiment):
+    """A calibration of the device in the job's dtype, and in fp32 where kernels promote that dtype."""
+
+    name: ClassVar[str] = "calibrate"
+    parts: ClassVar[tuple[str, ...]] = ("time",)
+
+    def run(self, job: Job, part: str, events: Events) -> None:
+        """Run the part that times.
+
+        Args:
+            job: device, dtype and threads.
+            part: "time"; the others have nothing to do.
+            events: where progress and ceilings are told.
+        """
+        events.plan(0)
+        if part not in self.parts:
+            return
+        gate = gate_for(job.device.kind, torch.get_num_threads())
+        calibration = calibrate(job.device, job.dtype, gate, tell=events.progress)
+        each = [calibration] if calibration.wide is None else [calibration, calibration.wide]
+        largest = calibration.bandwidth.points[-1]
+        events.ceilings(
+            {
+                "flops_per_s": calibration.matmul.value,
+                "copy_bytes_per_s": largest[1],
+                "how": f"{calibration.matmul.source}; copy of {largest[0] / 2**21:.0f} MiB",
+                "calibrations": {found.dtype: found.to_dict() for found in each},
+            }
+        )

@@ -1,0 +1,169 @@
+"""Calibrating: what each micro-benchmark counts, and the rates that follow from its time. No clock is tested."""
+
+import pytest
+import torch
+
+from lab.cost.calibration import Calibration
+from lab.cost.prediction_terms import KINDS
+from lab.cost.traffic import operations
+from lab.measure import calibrate as module
+from lab.measure import calibrator, microbenchmarks
+from lab.measure.calibrate import calibrate, quiet_seconds
+from lab.measure.calibrator import Calibrator
+from lab.measure.device import DTYPES, Device
+from lab.measure.gate import Gate
+from lab.measure.microbenchmarks import CPU_FUSED, Setting, lengths, mask_calls, product_calls, score_calls
+from lab.measure.protocol import Samples
+
+HEADS, HEAD_DIM = 2, 8
+CPU = torch.device("cpu")
+
+
+def setting(dtype: str = "fp32") -> Setting:
+    return Setting(CPU, DTYPES[dtype], heads=HEADS, head_dim=HEAD_DIM)
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Micro-benchmarks of a size that runs at once."""
+    monkeypatch.setattr(microbenchmarks, "LENGTHS", (4, 6, 8))
+    monkeypatch.setattr(microbenchmarks, "LENGTHS_16_BIT", (4, 6, 8))
+    monkeypatch.setattr(calibrator, "COPY_BYTES", (64, 256))
+    monkeypatch.setattr(calibrator, "DECODE_LENGTHS", (4, 8, 16))
+    monkeypatch.setattr(calibrator, "SQUARE", {"cpu": 8, "cuda": 8})
+
+
+def calibrated(dtype: str, seconds: float = 1e-3, start: float = 1e-12) -> Calibration:
+    """Calibrate with a stopwatch on which every call takes one millisecond, and an empty one next to nothing."""
+
+    def stopwatch(calls):
+        for call in calls.values():
+            call()  # each must run
+        empty = len(calls) == 1 and next(iter(calls.values()))().numel() == 16
+        return dict.fromkeys(calls, start if empty else seconds)
+
+    with torch.inference_mode():
+        return Calibrator(setting(dtype), stopwatch, device_name="test", slots=2).run()
+
+
+@pytest.mark.parametrize("dtype", ["fp32", "bf16", "fp64"])
+def test_rates_are_the_counted_work_over_the_time(small, dtype: str) -> None:
+    found = calibrated(dtype)
+    assert found.matmul.value == pytest.approx(2 * 8**3 / 1e-3)
+    assert dict(found.bandwidth.points) == pytest.approx({64: 64e3, 256: 256e3})
+    for form in ("qk", "pv"):
+        assert dict(found.matmuls[f"{form}/{HEAD_DIM}"].points) == pytest.approx(
+            {HEADS * n * n: 2 * HEADS * n * n * HEAD_DIM / 1e-3 for n in (4, 6, 8)}
+        )
+        assert dict(found.matmuls[f"{form}1/{HEAD_DIM}"].points) == pytest.approx(
+            {HEADS * n: 2 * HEADS * n * HEAD_DIM / 1e-3 for n in (4, 8, 16)}
+        )
+    for kind, curve in found.elements.items():
+        heads = 1 if kind in ("ones", "tril", "not", "where_mask") else HEADS
+        if kind not in microbenchmarks.MODEL_KINDS:
+            assert dict(curve.points) == pytest.approx(
+                {heads * n * n: heads * n * n / 1e-3 for n in (4, 6, 8)}
+            )
+
+
+def test_starts_are_taken_off_on_a_cpu_but_never_more_than_half(small) -> None:
+    assert calibrated("fp32", seconds=1e-3, start=2e-4).matmul.value == pytest.approx(2 * 8**3 / 8e-4)
+    assert calibrated("fp32", seconds=1e-3, start=9e-4).matmul.value == pytest.approx(2 * 8**3 / 5e-4)
+
+
+def test_narrow_inputs_are_calibrated_with_the_type_that_kernels_accumulate_in(small) -> None:
+    found = calibrated("bf16")
+    assert found.wide is not None
+    assert (found.wide.dtype, found.wide.wide) == ("fp32", None)
+    assert calibrated("fp32").wide is None
+
+
+def test_every_pass_of_every_implementation_has_a_micro_benchmark(small) -> None:
+    shape = {"batch": 1, "heads": 4, "kv_heads": 2, "q_len": 8, "kv_len": 8, "head_dim": 8, "causal": True}
+    for dtype in ("fp32", "bf16", "fp64"):
+        found = calibrated(dtype)
+        measured = set(found.elements) | set(found.wide.elements if found.wide else ())
+        for implementation in ("naive", "naive_inplace", "math"):
+            for step in operations(implementation, **shape, dtype=dtype):
+                assert step.flops or KINDS[step.name] in measured, step.name
+
+
+def test_fused_tiles_of_a_cpu_are_those_the_kernel_cuts(small) -> None:
+    found = calibrated("fp32")
+    assert set(found.fused) == {"flash/32x128", "flash/64x256", "flash/64x512", "flash/256x512"}
+
+
+def test_a_fused_share_predicts_the_call_it_came_from(small) -> None:
+    from lab.cost.prediction import predict_attention
+
+    found = calibrated("fp32")
+    for queries, keys in CPU_FUSED:
+        shape = {"batch": 1, "heads": HEADS, "kv_heads": HEADS, "q_len": queries, "kv_len": keys}
+        seconds = predict_attention("flash", found, **shape, head_dim=HEAD_DIM, causal=False).seconds
+        assert seconds - found.starts["flash"].value == pytest.approx(5e-4, rel=1e-6)  # half is the start
+
+
+def test_calibrated_shapes_are_none_that_a_validation_measures() -> None:
+    from lab.measure.validate import Grid
+
+    for dtype in ("fp32", "bf16"):
+        assert not set(lengths(setting(dtype))) & set(Grid().lengths)
+    assert not {shape for shape in CPU_FUSED if shape[0] == shape[1]} & {(n, n) for n in Grid().lengths}
+
+
+def test_calls_have_the_sizes_they_are_named_for() -> None:
+    with torch.inference_mode():
+        assert {call().numel() for call in score_calls(setting(), 6).values()} - {HEADS * 6} == {HEADS * 36}
+        assert {call().numel() for call in mask_calls(setting(), 6).values()} == {36}
+        products = product_calls(setting(), 3, 5)
+        assert products["qk"]().shape == (1, HEADS, 3, 5)
+        assert products["pv"]().shape == (1, HEADS, 3, HEAD_DIM)
+
+
+def test_disturbed_calls_are_timed_again_and_the_rest_is_kept(monkeypatch) -> None:
+    tries = []
+
+    def timed(device, variants, protocol, gate):
+        tries.append(set(variants))
+        busy = 5 if len(tries) < 3 else 0
+        values = {"quiet": 1.0, "loud": [4.0, 3.0, 3.5][len(tries) - 1]}
+        return {
+            name: Samples(5, 1, seconds=[values[name]] * 5, busy=0 if name == "quiet" else busy)
+            for name in variants
+        }
+
+    monkeypatch.setattr(module, "time_variants", timed)
+    calls = {"quiet": lambda: None, "loud": lambda: None}
+    assert quiet_seconds(Device(), calls, Gate()) == {"quiet": 1.0, "loud": 3.5}
+    assert tries == [{"quiet", "loud"}, {"loud"}, {"loud"}]
+
+
+def test_a_call_that_is_never_quiet_counts_at_its_best(monkeypatch) -> None:
+    values = iter([4.0, 3.0, 3.5])
+    monkeypatch.setattr(
+        module, "time_variants", lambda *_: {"loud": Samples(5, 1, seconds=[next(values)] * 5, busy=5)}
+    )
+    assert quiet_seconds(Device(), {"loud": lambda: None}, Gate()) == {"loud": 3.0}
+
+
+def test_devices_and_dtypes_that_cannot_be_calibrated_are_refused() -> None:
+    class Other(Device):
+        kind = "mps"
+
+        def __init__(self) -> None:
+            self.index = 0
+
+    with pytest.raises(ValueError, match="device must be cpu or cuda to be calibrated, got 'mps'"):
+        calibrate(Other(), "fp32", Gate())
+    with pytest.raises(ValueError, match="dtype must be one of fp64, fp32, bf16, fp16, got 'fp8'"):
+        calibrate(Device(), "fp8", Gate())
+
+
+@pytest.mark.slow
+def test_a_real_calibration_names_its_sources_and_survives_json() -> None:
+    found = calibrate(Device(), "fp32", Gate())
+    assert Calibration.from_json(found.to_json()) == found
+    assert all(source for *_, source in found.constants())
+    # A product reaches more than a pass, and no kernel more than the product by much: physics, not this machine.
+    assert 0.05 < found.fused["flash/256x512"].value < 1.5
+    assert found.bandwidth.points[0][1] > found.bandwidth.points[-1][1] / 2
