@@ -9,9 +9,9 @@ from lab.cost.traffic import peak_extra_bytes
 from lab.measure import allocator
 from lab.measure.attention import IMPLEMENTATIONS
 from lab.measure.device import Device
+from lab.measure.need import WARM_HEAP_FACTOR, input_bytes, needed_bytes
 
-WARM_HEAP_FACTOR = 4
-"""A heap that keeps freed blocks fragments to 1.4-3.6 times the peak of one call."""
+__all__ = ["WARM_HEAP_FACTOR", "Need", "gib", "guard", "input_bytes", "predicted_peak"]
 
 
 @dataclass(frozen=True)
@@ -66,18 +66,6 @@ def predicted_peak(implementation: str, call: AttentionCall, backend: str | None
         return None
 
 
-def input_bytes(call: AttentionCall) -> int:
-    """Give the size of Q, K and V.
-
-    Args:
-        call: the shape.
-
-    Returns:
-        Bytes.
-    """
-    return (call.queries + 2 * call.keys) * call.element
-
-
 def guard(
     implementation: str, call: AttentionCall, device: Device, *, copies: int = 1, warm_heap: bool = False
 ) -> Need:
@@ -94,10 +82,7 @@ def guard(
         Need and have. Without a closed form the output alone is counted beside the inputs.
     """
     peak = predicted_peak(implementation, call, backend="flash")
-    if peak is None:
-        peak = call.queries * call.element
+    on_cpu = device.kind == "cpu"
+    need = needed_bytes(call, peak, copies=copies, warm_heap=warm_heap and on_cpu)
     free = device.free_bytes()
-    if device.kind == "cpu":
-        free = allocator.usable_bytes(free)
-        peak *= WARM_HEAP_FACTOR if warm_heap else 1
-    return Need(copies * input_bytes(call) + peak, free)
+    return Need(need, allocator.usable_bytes(free) if on_cpu else free)
