@@ -11,15 +11,25 @@ from typing import Any
 
 import numpy as np
 
+from lab.cost.cache_rows import FORMS, Storage, rank_heads, token_rows
 from lab.cost.exact import Count, count, evaluate
-from lab.cost.layers import Attention
+from lab.cost.layers import Attention, Recurrent
 from lab.cost.shapes import ModelShape
-from lab.cost.storage import StorageType, storage_type, whole
+from lab.cost.storage import storage_type, whole
 
-FORMS = ("native", "latent", "expanded", "latent and values")
-"""Ways to keep MLA: the latent row (native), K and V of every head, or the latent row and a copy for V."""
-
-Storage = str | StorageType
+__all__ = [
+    "FORMS",
+    "CacheBytes",
+    "CacheLayers",
+    "CachePart",
+    "Storage",
+    "cache_bytes",
+    "cache_layers",
+    "layers_of",
+    "rank_heads",
+    "states_of",
+    "token_rows",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,71 +125,6 @@ def _sum(values: Iterable[Count]) -> Count:
     return evaluate(lambda *terms: sum(terms), *found) if found else 0
 
 
-def rank_heads(kv_heads: int, tp: int) -> int:
-    """Count the KV heads that one tensor-parallel rank keeps.
-
-    Args:
-        kv_heads: KV heads of the model.
-        tp: tensor-parallel ranks.
-
-    Returns:
-        Heads a rank; with more ranks than heads each head is kept by several ranks.
-
-    Raises:
-        ValueError: neither number divides the other.
-
-    Source: vLLM, ModelConfig.get_num_kv_heads: max(1, total_num_kv_heads // tensor_parallel_size).
-    """
-    heads, ranks = whole("kv_heads", kv_heads), whole("tp", tp)
-    if heads % ranks and ranks % heads:
-        raise ValueError(
-            f"tp must divide kv_heads or be a multiple of it, got tp={tp} for kv_heads={kv_heads}"
-        )
-    return max(1, heads // ranks)
-
-
-def token_rows(
-    attention: Attention,
-    k_type: Storage = "fp16",
-    v_type: Storage | None = None,
-    *,
-    form: str = "native",
-    rope_type: Storage | None = None,
-    tp: int = 1,
-) -> tuple[int, int]:
-    """Weigh what one token adds to the cache of one layer, K and V apart.
-
-    Args:
-        attention: the layer's attention.
-        k_type: storage of K, and of an MLA latent row.
-        v_type: storage of V; None for that of K.
-        form: one of FORMS; it matters for MLA only.
-        rope_type: storage of the rotary part of a latent row where it is a row of its own (DeepSeek-V3.2).
-        tp: tensor-parallel ranks; a latent row is kept whole by every rank.
-
-    Returns:
-        Bytes of K (or of the latent row) and of V on one rank; (0, 0) where another layer's cache is read.
-
-    Raises:
-        ValueError: an unknown form or type, a row that is not whole blocks, a tp that does not fit kv_heads.
-    """
-    if form not in FORMS:
-        raise ValueError(f"form must be one of {', '.join(FORMS)}, got {form!r}")
-    keys = storage_type(k_type)
-    values = keys if v_type is None else storage_type(v_type)
-    if attention.shares_cache:
-        return (0, 0)
-    latent = attention.latent
-    if latent is None or form == "expanded":
-        heads = rank_heads(attention.kv_heads, tp)
-        return (heads * keys.row(attention.head_dim), heads * values.row(attention.head_dim_v))
-    if rope_type is None or not latent.rope_dim:
-        row = keys.row(latent.kv_rank + latent.rope_dim)
-    else:
-        row = keys.row(latent.kv_rank) + storage_type(rope_type).row(latent.rope_dim)
-    return (row, values.row(latent.kv_rank) if form == "latent and values" else 0)
-
-
 def layers_of(
     attention: Attention,
     layers: int,
@@ -225,12 +170,43 @@ def layers_of(
     )
 
 
+def states_of(
+    mixer: Recurrent, layers: int, state_type: Storage = "fp32", conv_type: Storage = "fp16", *, tp: int = 1
+) -> CacheLayers:
+    """Say what some equal recurrent layers keep.
+
+    Args:
+        mixer: the recurrent mixer of each of them.
+        layers: how many there are.
+        state_type: storage of the state.
+        conv_type: storage of the inputs that the convolution still needs.
+        tp: tensor-parallel ranks that share out the channels.
+
+    Returns:
+        The layers, with bytes a sequence.
+
+    Raises:
+        ValueError: an unknown type, or channels that do not divide among the ranks.
+
+    Source: vLLM, MambaSpec in kv_cache_interface.py (the sum of both shapes, each in its own dtype).
+    """
+    ranks = whole("tp", tp)
+    if mixer.conv_channels % ranks or mixer.state_elements % ranks:
+        raise ValueError(f"tp must divide the channels of {mixer.name}, got tp={tp}")
+    parts = ((mixer.state_elements, state_type), (mixer.conv_elements, conv_type))
+    stored = sum(storage_type(kind).row(elements // ranks) for elements, kind in parts if elements)
+    return CacheLayers(
+        kind=f"{mixer.name} state", layers=whole("layers", layers), span="state", sequence_bytes=stored
+    )
+
+
 def cache_layers(
     model: ModelShape,
     k_type: Storage = "fp16",
     v_type: Storage | None = None,
     *,
     source_tokens: int | None = None,
+    state_type: Storage = "fp32",
     **options: Any,
 ) -> tuple[CacheLayers, ...]:
     """Say what each kind of layer of a model keeps; kinds that keep the same are one entry.
@@ -240,6 +216,7 @@ def cache_layers(
         k_type: storage of K, and of an MLA latent row.
         v_type: storage of V; None for that of K.
         source_tokens: length of the other sequence; needed for cross-attention only.
+        state_type: storage of recurrent states; the inputs a convolution keeps are stored as K is.
         options: form, rope_type and tp of `token_rows`.
 
     Returns:
@@ -248,16 +225,17 @@ def cache_layers(
     Raises:
         ValueError: as `layers_of`.
     """
-    blocks = [
-        (attention, layers)
-        for kind, layers in model.layer_groups
-        for attention in (kind.attention, kind.cross_attention)
-        if attention is not None and not attention.shares_cache
-    ]
     equal: dict[CacheLayers, int] = {}
-    for attention, layers in blocks:
-        one = layers_of(attention, 1, k_type, v_type, source_tokens=source_tokens, **options)
-        equal[one] = equal.get(one, 0) + layers
+    for kind, layers in model.layer_groups:
+        found = [
+            layers_of(attention, 1, k_type, v_type, source_tokens=source_tokens, **options)
+            for attention in kind.attentions
+            if not attention.shares_cache
+        ]
+        if kind.recurrent is not None:
+            found.append(states_of(kind.recurrent, 1, state_type, k_type, tp=options.get("tp", 1)))
+        for one in found:
+            equal[one] = equal.get(one, 0) + layers
     return tuple(replace(one, layers=layers) for one, layers in equal.items())
 
 

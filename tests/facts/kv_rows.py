@@ -8,6 +8,7 @@ from fractions import Fraction
 
 from lab.cost import allocation, cache, catalog, formulas, paging, storage
 from lab.cost.layers import Attention, Latent
+from lab.cost.recurrent import gated_delta_net
 
 MIB, GIB = 2**20, 2**30
 
@@ -138,12 +139,11 @@ def mistral_small_4_needed(row):
 def qwen_hybrid_layers():
     """Qwen3.8-27B on one of two ranks: 16 attention layers in fp8, 48 with a recurrent state.
 
-    State of a layer: 48 value heads of 128 x 128 in fp32, and 3 past steps of the convolution over 16 query,
-    16 key and 48 value heads of 128 in bf16.
+    The state's geometry is not in the row: 16 key and 48 value heads of 128, a convolution over 4 tokens.
     """
-    recurrent = (48 * 128 * 128 * 4 + 3 * (2 * 16 + 48) * 128 * 2) // 2
-    state = cache.CacheLayers(kind="state", layers=48, span="state", sequence_bytes=recurrent)
-    return [kept(plain(4, 256), 16, "fp8", tp=2), state]
+    mixer = gated_delta_net(5120, key_heads=16, value_heads=48, key_dim=128, value_dim=128, conv_kernel=4)
+    states = cache.states_of(mixer, 48, "fp32", "bf16", tp=2)
+    return [kept(plain(4, 256), 16, "fp8", tp=2), states]
 
 
 def qwen_hybrid_pool(row):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.cost import cache, paging
+from lab.cost import cache, cache_rows, paging
 from lab.cost.storage import StorageType
 from tests.facts.classes import ERROR, INFERRED, KV_CACHE, TESTS, class_of
 from tests.facts.kv_rows import RECOMPUTE
@@ -65,7 +65,7 @@ def one_head_dim(patch):
 
 
 def ignore_ranks(patch):
-    patch.setattr(cache, "rank_heads", lambda kv_heads, tp: kv_heads)
+    patch.setattr(cache_rows, "rank_heads", lambda kv_heads, tp: kv_heads)
 
 
 def double_blocks(patch):
