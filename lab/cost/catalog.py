@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from lab.cost.families import build
+from lab.cost.configs import from_config
 from lab.cost.shapes import ModelShape
 
 Entry = TypeVar("Entry")
@@ -49,7 +49,19 @@ def _rows(name: str) -> list[dict[str, Any]]:
 @cache
 def models() -> Mapping[str, ModelShape]:
     """Return the catalogue's models by id, in the file's order."""
-    return MappingProxyType({row["id"]: build(row) for row in _rows("models.json")})
+    return MappingProxyType({row["id"]: _model(row) for row in _rows("models.json")})
+
+
+def _model(row: Mapping[str, Any]) -> ModelShape:
+    return from_config(
+        row["config"],
+        model_id=row["id"],
+        name=row["name"],
+        sources=row["sources"],
+        notes=row["notes"],
+        agreement=row["agreement"],
+        published_parameters=row["params_published"],
+    )
 
 
 @cache
