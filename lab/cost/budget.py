@@ -13,7 +13,15 @@ from fractions import Fraction
 from functools import cached_property
 from typing import NamedTuple
 
-from lab.cost.flops import core_flops, feed_forward_flops, layer_scores, projection_flops, softmax_of_scores
+from lab.cost.flops import (
+    LATENT_FORMS,
+    core_flops,
+    layer_scores,
+    matrix_flops,
+    projection_flops,
+    softmax_of_scores,
+    state_flops,
+)
 from lab.cost.formulas import element_bytes, logits_bytes, mask_bytes, score_bytes
 from lab.cost.shapes import LayerKind, ModelShape, Workload
 
@@ -24,7 +32,7 @@ LOGITS = ("all", "last", "none")
 class Term(NamedTuple):
     """One matrix product: its part of the budget, its name, FLOPs in one layer, how many layers have it."""
 
-    part: str  # "projections", "attention core", "feed-forward", "LM head"
+    part: str  # "projections", "attention core", "recurrent state", "feed-forward" or "LM head"
     name: str
     flops: int
     layers: int
@@ -43,6 +51,7 @@ class LayerBudget:
     layers: int
     projections: dict[str, int]
     core: dict[str, int]
+    state: dict[str, int]
     feed_forward: dict[str, int]
     scores: int
 
@@ -57,14 +66,19 @@ class LayerBudget:
         return sum(self.core.values())
 
     @cached_property
+    def state_flops(self) -> int:
+        """FLOPs of a recurrent mixer's state and convolution in one layer."""
+        return sum(self.state.values())
+
+    @cached_property
     def feed_forward_flops(self) -> int:
         """FLOPs of the feed-forward block of one layer."""
         return sum(self.feed_forward.values())
 
     @property
     def matmul_flops(self) -> int:
-        """FLOPs of all matrix products of one layer."""
-        return self.projection_flops + self.core_flops + self.feed_forward_flops
+        """FLOPs of all products of one layer."""
+        return self.projection_flops + self.core_flops + self.state_flops + self.feed_forward_flops
 
     @property
     def softmax_operations(self) -> int:
@@ -79,7 +93,6 @@ class Budget:
     model: ModelShape
     work: Workload
     layers: tuple[LayerBudget, ...]
-    logits: str
     logits_positions: int
     lm_head_flops: int
 
@@ -94,14 +107,20 @@ class Budget:
         return sum(layer.layers * layer.core_flops for layer in self.layers)
 
     @cached_property
+    def state_flops(self) -> int:
+        """FLOPs of the states and convolutions of all recurrent mixers."""
+        return sum(layer.layers * layer.state_flops for layer in self.layers)
+
+    @cached_property
     def feed_forward_flops(self) -> int:
         """FLOPs of all feed-forward blocks."""
         return sum(layer.layers * layer.feed_forward_flops for layer in self.layers)
 
-    @property
+    @cached_property
     def matmul_flops(self) -> int:
-        """FLOPs of all matrix products of the pass."""
-        return self.projection_flops + self.core_flops + self.feed_forward_flops + self.lm_head_flops
+        """FLOPs of all products of the pass."""
+        layers = self.projection_flops + self.core_flops + self.state_flops + self.feed_forward_flops
+        return layers + self.lm_head_flops
 
     @property
     def softmax_operations(self) -> int:
@@ -115,11 +134,12 @@ class Budget:
 
     @property
     def terms(self) -> Iterator[Term]:
-        """Every matrix product of the pass."""
+        """Every product of the pass."""
         for layer in self.layers:
             for part, products in (
                 ("projections", layer.projections),
                 ("attention core", layer.core),
+                ("recurrent state", layer.state),
                 ("feed-forward", layer.feed_forward),
             ):
                 for name, flops in products.items():
@@ -138,10 +158,9 @@ class Budget:
     @property
     def score_bytes(self) -> int:
         """Bytes of the largest layer's score tensor, where an implementation writes it down."""
-        work = self.work
-        size = element_bytes(work.dtype)
-        heads = max(layer.kind.attention.heads for layer in self.layers)
-        return int(score_bytes(work.batch, heads, work.q_len, work.context, size))
+        heads = max(layer.kind.attention.heads for layer in self.layers if layer.kind.attention)
+        size = element_bytes(self.work.dtype)
+        return int(score_bytes(self.work.batch, heads, self.work.q_len, self.work.context, size))
 
     @property
     def mask_bytes(self) -> int:
@@ -163,7 +182,7 @@ def budget(
         model: the shape.
         work: the pass: batch, context, new tokens, dtype, causal or dense counting.
         logits: "all" new positions, the "last" of each sequence, or "none" (no LM head).
-        latent_form: "expanded" or "absorbed", how MLA is computed.
+        latent_form: how MLA is computed, one of lab.cost.flops.LATENT_FORMS.
         source_tokens: length of the other sequence, for models with cross-attention. A prefill (q_len =
             context) projects its K and V; a later pass finds them cached.
 
@@ -175,27 +194,38 @@ def budget(
     """
     if logits not in LOGITS:
         raise ValueError(f"logits must be one of {', '.join(LOGITS)}, got {logits!r}")
+    if latent_form not in LATENT_FORMS:
+        raise ValueError(f"latent_form must be one of {', '.join(LATENT_FORMS)}, got {latent_form!r}")
     layers = tuple(
         _layer_budget(kind, layers, work, latent_form, source_tokens) for kind, layers in model.layer_groups
     )
     positions = {"all": work.q_len, "last": 1, "none": 0}[logits]
     head = 2 * work.batch * positions * model.hidden * model.vocab
-    return Budget(model, work, layers, logits, positions, head)
+    return Budget(model, work, layers, positions, head)
 
 
 def _layer_budget(
     kind: LayerKind, layers: int, work: Workload, latent_form: str, source_tokens: int | None
 ) -> LayerBudget:
-    attention = kind.attention
-    scores = layer_scores(attention, work)
-    projections = projection_flops(attention, work)
-    core = core_flops(attention, scores, latent_form)
+    projections: dict[str, int] = {}
+    core: dict[str, int] = {}
+    state: dict[str, int] = {}
+    scores = 0
+    if kind.attention is not None:
+        scores = layer_scores(kind.attention, work)
+        projections |= projection_flops(kind.attention, work, latent_form=latent_form)
+        core |= core_flops(kind.attention, scores, latent_form)
+    if kind.recurrent is not None:
+        projections |= matrix_flops(kind.recurrent, work)
+        state |= state_flops(kind.recurrent, work)
     if kind.cross_attention is not None:
         cross = kind.cross_attention
-        projected = source_tokens if work.q_len == work.context else 0
         cross_scores = layer_scores(cross, work, source_tokens)
-        scores += cross_scores
-        products = projection_flops(cross, work, projected or 0)
+        projected = source_tokens if source_tokens and work.q_len == work.context else 0
+        products = projection_flops(cross, work, projected)
         projections |= {f"cross {name}": flops for name, flops in products.items()}
         core |= {f"cross {name}": flops for name, flops in core_flops(cross, cross_scores).items()}
-    return LayerBudget(kind, layers, projections, core, feed_forward_flops(kind.feed_forward, work), scores)
+        scores += cross_scores
+    block = kind.feed_forward
+    feed_forward = {} if block is None else matrix_flops(block, work)
+    return LayerBudget(kind, layers, projections, core, state, feed_forward, scores)

@@ -29,7 +29,7 @@ def crossing_context(
         causal: count what the masks keep; False counts every pair.
         logits: "all", "last" or "none": which part of the LM head belongs to the rest.
         phase: "prefill" of a whole prompt, or one "decode" step.
-        latent_form: "expanded" or "absorbed", how MLA is computed.
+        latent_form: how MLA is computed, one of lab.cost.flops.LATENT_FORMS.
 
     Returns:
         Tokens; None where windows or chunks keep the core below it at every length.

@@ -8,15 +8,19 @@ matrix products and are not counted.
 from __future__ import annotations
 
 from lab.cost.formulas import SOFTMAX_OPERATIONS_PER_SCORE
-from lab.cost.layers import Attention, FeedForward
+from lab.cost.layers import Attention, FeedForward, Recurrent
 from lab.cost.shapes import Workload
 from lab.cost.spans import scored_pairs
 
-LATENT_FORMS = ("expanded", "absorbed")
-"""Ways to compute MLA: K and V expanded per head, or the expansion absorbed into Q and the output."""
+LATENT_FORMS = ("expanded", "absorbed", "re-expanded")
+"""Ways to compute MLA. Expanded: K and V of the new tokens are made per head, and kept. Absorbed: the latent
+rows are kept, and the expansion is applied to Q and to the output instead. Re-expanded: the latent rows are
+kept, and K and V of the whole context are made again in every pass (transformers 5)."""
 
 
-def projection_flops(attention: Attention, work: Workload, source_tokens: int = 0) -> dict[str, int]:
+def projection_flops(
+    attention: Attention, work: Workload, source_tokens: int = 0, latent_form: str = "expanded"
+) -> dict[str, int]:
     """Count the projections of one attention block, by matrix.
 
     Args:
@@ -24,12 +28,19 @@ def projection_flops(attention: Attention, work: Workload, source_tokens: int = 
         work: the pass.
         source_tokens: for cross-attention, tokens of the other sequence whose K and V this pass projects; 0
             when they are cached.
+        latent_form: how MLA is computed.
 
     Returns:
-        FLOPs by matrix name. MLA costs the same in both forms: absorbed, kv_b is applied to Q and to the
+        FLOPs by matrix name. Absorbed, kv_b costs what it does expanded: it is applied to Q and to the
         output.
     """
     new = work.batch * work.q_len
+    if attention.latent is not None and latent_form == "re-expanded":
+        seen = work.batch * work.context
+        return {
+            matrix.name: matrix.flops_per_token * (seen if matrix.name == "kv_b" else new)
+            for matrix in attention.matrices
+        }
     if attention.source_hidden is None:
         return {matrix.name: matrix.flops_per_token * new for matrix in attention.matrices}
     other = work.batch * source_tokens
@@ -44,7 +55,7 @@ def core_widths(attention: Attention, latent_form: str = "expanded") -> tuple[in
 
     Args:
         attention: the block.
-        latent_form: "expanded" or "absorbed"; matters for MLA only.
+        latent_form: one of LATENT_FORMS; matters for MLA only.
 
     Returns:
         Width of QKᵀ and width of PV, per head.
@@ -56,7 +67,7 @@ def core_widths(attention: Attention, latent_form: str = "expanded") -> tuple[in
     """
     if latent_form not in LATENT_FORMS:
         raise ValueError(f"latent_form must be one of {', '.join(LATENT_FORMS)}, got {latent_form!r}")
-    if attention.latent is None or latent_form == "expanded":
+    if attention.latent is None or latent_form != "absorbed":
         return attention.head_dim, attention.head_dim_v
     return attention.latent.kv_rank + attention.latent.rope_dim, attention.latent.kv_rank
 
@@ -109,15 +120,28 @@ def softmax_of_scores(scores: int) -> int:
     return SOFTMAX_OPERATIONS_PER_SCORE * scores
 
 
-def feed_forward_flops(feed_forward: FeedForward, work: Workload) -> dict[str, int]:
-    """Count the feed-forward block, by matrix; of a mixture, the experts that a token uses.
+def matrix_flops(part: FeedForward | Recurrent, work: Workload) -> dict[str, int]:
+    """Count the matrices of a feed-forward block or of a recurrent mixer.
 
     Args:
-        feed_forward: the block.
+        part: the block or mixer.
         work: the pass.
 
     Returns:
-        FLOPs by matrix name; "router" is one of them.
+        FLOPs by matrix name; of a mixture of experts those that a token uses, and its "router".
     """
     new = work.batch * work.q_len
-    return {matrix.name: matrix.flops_per_token * new for matrix in feed_forward.matrices}
+    return {matrix.name: matrix.flops_per_token * new for matrix in part.matrices}
+
+
+def state_flops(recurrent: Recurrent, work: Workload) -> dict[str, int]:
+    """Count what a recurrent mixer does with its state and its convolution, linear in the tokens.
+
+    Args:
+        recurrent: the mixer.
+        work: the pass.
+
+    Returns:
+        FLOPs of "state and convolution", as a recurrence: chunked kernels trade more FLOPs for fewer steps.
+    """
+    return {"state and convolution": recurrent.core_flops_per_token * work.batch * work.q_len}
