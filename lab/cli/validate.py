@@ -41,6 +41,7 @@ def validate(
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or a numbered one.")] = "auto",
     threads: Annotated[int | None, typer.Option(min=1, help="CPU threads; all when not given.")] = None,
     rounds: Annotated[int, typer.Option(min=3, max=100, help="Timed rounds of a cell.")] = 9,
+    patience: Annotated[float, typer.Option(min=0, help="Seconds to wait for a quiet machine.")] = 120.0,
     cells: Annotated[bool, typer.Option(help="Show every cell, not only means and worst cells.")] = True,
     save: Annotated[Path | None, typer.Option(help="Write the machine's cells and calibration here.")] = None,
     load: Annotated[Path | None, typer.Option(help="Show a file written by --save; measure nothing.")] = None,
@@ -51,7 +52,9 @@ def validate(
     if load is not None:
         events = [json.loads(line) for line in load.read_text("utf-8").splitlines()]
     elif machine:
-        events = list(measured({"device": device, "threads": threads, "rounds": rounds}))
+        events = list(
+            measured({"device": device, "threads": threads, "rounds": rounds, "patience_s": patience})
+        )
         if save is not None:
             save.write_text("".join(json.dumps(event) + "\n" for event in events), encoding="utf-8")
     if events:
@@ -135,7 +138,11 @@ def machine_part(events: Iterable[dict[str, Any]], show_cells: bool) -> list[str
         _part(f"This machine: {kind}", compared, show_cells)
         if kind == "prefill":
             verdicts.append(verdict("this machine, prefill", score(compared), 0.10, 0.20))
-    left_out = [(_label(row), row["fault"] or row["noise"]) for row in rows if row["fault"] or row["noise"]]
+    left_out = [
+        (f"{row['implementation']} {row['dtype']}, {_label(row)}", row["fault"] or row["noise"])
+        for row in rows
+        if row["fault"] or row["noise"]
+    ]
     if left_out:
         _heading("This machine: cells not scored")
         typer.echo(table(("cell", "why"), left_out))

@@ -46,9 +46,9 @@ def predict_gpt2(
         ValueError: another family, too many tokens, or an unknown attention or logits.
     """
     _check(model, tokens, attention, logits)
-    kind = model.kinds[0]
-    rows, width, inner = batch * tokens, model.hidden, kind.feed_forward.intermediate
-    qkv = kind.attention.heads * (2 * kind.attention.head_dim + kind.attention.head_dim_v)
+    inner = feed_forward_width(model)
+    rows, width = batch * tokens, model.hidden
+    qkv = model.heads * (2 * model.head_dim + model.head_dim_v)
     layer = [
         _norm("layer norms", 2, rows * width, calibration),
         _linear("q, k, v projection", rows, width, qkv, calibration),
@@ -68,6 +68,18 @@ def predict_gpt2(
     notes = () if "gelu_new" in calibration.elements else ("the GELU's passes are priced by their bytes",)
     label = f"{calibration.device}, {calibration.dtype}: {calibration.source}"
     return Prediction(math.fsum(term.seconds for term in terms), tuple(terms), label, notes)
+
+
+def feed_forward_width(model: ModelShape) -> int:
+    """Give the inner width of the feed-forward blocks of a model whose layers are alike.
+
+    Raises:
+        ValueError: layers that differ, or have no feed-forward block.
+    """
+    kind = model.kinds[0]
+    if len(model.kinds) != 1 or kind.feed_forward is None:
+        raise ValueError(f"model must have layers alike with a feed-forward block, {model.id} has not")
+    return kind.feed_forward.intermediate
 
 
 def _check(model: ModelShape, tokens: int, attention: str, logits: str) -> None:

@@ -13,6 +13,7 @@ from lab.measure.device import DTYPES, Call, Device
 from lab.measure.gate import Gate
 from lab.measure.microbenchmarks import Setting
 from lab.measure.protocol import Protocol, time_variants
+from lab.measure.quiet import Quiet
 
 ROUNDS = Protocol(rounds=5, warm_up_s=0.03, budget_s=3.0)
 """Short rounds: some 75 micro-benchmarks take a few seconds."""
@@ -26,6 +27,7 @@ def calibrate(
     gate: Gate,
     *,
     wide: Calibration | None = None,
+    quiet: Quiet | None = None,
     tell: Callable[[str], None] = lambda what: None,
 ) -> Calibration:
     """Measure the constants of a device in a dtype, with as many CPU threads as PyTorch now uses.
@@ -35,6 +37,7 @@ def calibrate(
         dtype: of the inputs.
         gate: what tells a busy machine.
         wide: the fp32 calibration for a 16-bit dtype, where it was measured already.
+        quiet: waits before timing again what was disturbed; None not to wait.
         tell: called with a few words before each step.
 
     Returns:
@@ -50,7 +53,7 @@ def calibrate(
     identity = device.identity()
 
     def stopwatch(calls: Mapping[str, Call]) -> dict[str, float]:
-        return quiet_seconds(device, calls, gate)
+        return quiet_seconds(device, calls, gate, quiet or Quiet(0))
 
     slots = identity["multiprocessors"] if device.kind == "cuda" else torch.get_num_threads()
     with torch.inference_mode():
@@ -65,13 +68,14 @@ def calibrate(
         return calibrator.run(wide)
 
 
-def quiet_seconds(device: Device, calls: Mapping[str, Call], gate: Gate) -> dict[str, float]:
+def quiet_seconds(device: Device, calls: Mapping[str, Call], gate: Gate, quiet: Quiet) -> dict[str, float]:
     """Time calls against each other, and those that a busy machine disturbed again.
 
     Args:
         device: where they run.
         calls: what to time, by name.
         gate: what tells a busy machine.
+        quiet: waits before each further try.
 
     Returns:
         Median seconds of a call; of a call that was never undisturbed, the least median of all tries.
@@ -83,9 +87,10 @@ def quiet_seconds(device: Device, calls: Mapping[str, Call], gate: Gate) -> dict
         allocator.trim()
         for name, samples in found.items():
             median = samples.timing().median_s
-            quiet = samples.noise is None
-            medians[name] = median if quiet else min(median, medians.get(name, median))
+            clean = samples.noise is None
+            medians[name] = median if clean else min(median, medians.get(name, median))
         disturbed = {name: disturbed[name] for name in found if found[name].noise is not None}
         if not disturbed:
             break
+        quiet.wait()
     return medians

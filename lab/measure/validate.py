@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -27,7 +28,8 @@ from lab.measure.calibrate import calibrate
 from lab.measure.device import DTYPES, Device
 from lab.measure.gate import Gate, gate_for
 from lab.measure.memory import guard
-from lab.measure.protocol import Protocol, time_variants
+from lab.measure.protocol import Protocol, Samples, time_variants
+from lab.measure.quiet import Quiet
 
 Tell = Callable[[str], None]
 
@@ -46,6 +48,7 @@ class Grid:
         head_dim: width of a head.
         rounds: timed rounds.
         threads: CPU threads; None for all.
+        patience_s: seconds for waiting until the machine is quiet and for measuring disturbed cells again.
     """
 
     device: str = "auto"
@@ -57,6 +60,7 @@ class Grid:
     head_dim: int = 64
     rounds: int = 9
     threads: int | None = None
+    patience_s: float = 120.0
 
     def __post_init__(self) -> None:
         """Check the names; sizes are checked where they are used."""
@@ -109,12 +113,14 @@ def run(grid: Grid, emit: Callable[[Mapping[str, Any]], None]) -> None:
     def tell(what: str) -> None:
         emit({"event": "progress", "what": what})
 
+    quiet = Quiet(grid.patience_s, tell)
+    quiet.wait()
     for dtype in sorted(grid.dtypes, key=lambda name: -DTYPES[name].itemsize):  # fp32 first: others use it
-        found[dtype] = calibrate(device, dtype, gate, wide=found.get("fp32"), tell=tell)
+        found[dtype] = calibrate(device, dtype, gate, wide=found.get("fp32"), quiet=quiet, tell=tell)
         emit({"event": "calibration", "calibration": found[dtype].to_dict()})
     for dtype in grid.dtypes:
         for kind, calls in grid.calls(dtype, device.kind):
-            for cell in _measured(device, found[dtype], grid, kind, calls, gate, tell):
+            for cell in _measured(device, found[dtype], grid, kind, calls, gate, quiet, tell):
                 emit({"event": "cell", **cell})
             allocator.trim()
 
@@ -126,6 +132,7 @@ def _measured(
     kind: str,
     calls: list[AttentionCall],
     gate: Gate,
+    quiet: Quiet,
     tell: Tell,
 ) -> Iterator[dict[str, Any]]:
     """Time the implementations and masks of one shape against each other and yield a cell for each."""
@@ -143,9 +150,7 @@ def _measured(
                 cells[variant]["fault"] = _fault(name, call, device, attempt, inputs)
                 if cells[variant]["fault"] is None:
                     variants[variant] = attempt
-        samples = time_variants(
-            device, variants, Protocol(rounds=grid.rounds), gate, lambda what: tell(f"{shape}: {what}")
-        )
+        samples = _samples(device, variants, grid, gate, quiet, lambda what: tell(f"{shape}: {what}"))
     for variant, cell in cells.items():
         if variant in samples:
             timing = samples[variant].timing()
@@ -153,6 +158,29 @@ def _measured(
             cell["noise"] = samples[variant].noise
             cell["predicted_s"] = _predicted(cell["implementation"], cell["causal"], calls[0], calibration)
         yield cell
+
+
+def _samples(
+    device: Device,
+    variants: Mapping[str, Callable[[], Tensor]],
+    grid: Grid,
+    gate: Gate,
+    quiet: Quiet,
+    tell: Tell,
+) -> dict[str, Samples]:
+    """Time variants against each other; those that a busy machine disturbed again, while patience lasts."""
+    samples: dict[str, Samples] = {}
+    remaining = dict(variants)
+    while remaining:
+        waited = quiet.wait()
+        start = time.perf_counter()
+        samples |= time_variants(device, remaining, Protocol(rounds=grid.rounds), gate, tell)
+        remaining = {name: call for name, call in remaining.items() if samples[name].noise is not None}
+        if remaining:
+            quiet.left_s -= time.perf_counter() - start
+        if quiet.left_s <= 0 or not waited:
+            break
+    return samples
 
 
 def _cell(kind: str, implementation: str, call: AttentionCall) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from lab.measure.device import DTYPES, Device
 from lab.measure.gate import Gate
 from lab.measure.microbenchmarks import CPU_FUSED, Setting, lengths, mask_calls, product_calls, score_calls
 from lab.measure.protocol import Samples
+from lab.measure.quiet import Quiet
 
 HEADS, HEAD_DIM = 2, 8
 CPU = torch.device("cpu")
@@ -133,17 +134,19 @@ def test_disturbed_calls_are_timed_again_and_the_rest_is_kept(monkeypatch) -> No
         }
 
     monkeypatch.setattr(module, "time_variants", timed)
+    monkeypatch.setattr(Quiet, "wait", lambda self: True)
     calls = {"quiet": lambda: None, "loud": lambda: None}
-    assert quiet_seconds(Device(), calls, Gate()) == {"quiet": 1.0, "loud": 3.5}
+    assert quiet_seconds(Device(), calls, Gate(), Quiet(0)) == {"quiet": 1.0, "loud": 3.5}
     assert tries == [{"quiet", "loud"}, {"loud"}, {"loud"}]
 
 
 def test_a_call_that_is_never_quiet_counts_at_its_best(monkeypatch) -> None:
     values = iter([4.0, 3.0, 3.5])
+    monkeypatch.setattr(Quiet, "wait", lambda self: True)
     monkeypatch.setattr(
         module, "time_variants", lambda *_: {"loud": Samples(5, 1, seconds=[next(values)] * 5, busy=5)}
     )
-    assert quiet_seconds(Device(), {"loud": lambda: None}, Gate()) == {"loud": 3.0}
+    assert quiet_seconds(Device(), {"loud": lambda: None}, Gate(), Quiet(0)) == {"loud": 3.0}
 
 
 def test_devices_and_dtypes_that_cannot_be_calibrated_are_refused() -> None:

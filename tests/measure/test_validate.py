@@ -16,7 +16,7 @@ from lab.measure.protocol import Samples
 from lab.measure.validate import Grid, grid_from_json, run
 from tests.cost.calibrations import cpu, promoting
 
-TINY = Grid(device="cpu", lengths=(16,), decode=((2, 24),), heads=2, head_dim=8, rounds=3)
+TINY = Grid(device="cpu", lengths=(16,), decode=((2, 24),), heads=2, head_dim=8, rounds=3, patience_s=0)
 APP = typer.Typer()
 APP.command()(validate)
 
@@ -29,6 +29,7 @@ def recorded(monkeypatch):
     )
     monkeypatch.setattr(module.allocator, "keep_heap", lambda: False)
     monkeypatch.setattr(module.allocator, "limit_memory", lambda free: False)
+    monkeypatch.setattr(module.Quiet, "wait", lambda self: True)
 
     def timed(device, variants, protocol, gate, tell):
         for call in variants.values():
@@ -59,7 +60,7 @@ def test_every_cell_of_the_grid_is_predicted_and_measured(recorded) -> None:
 def test_calibrations_come_before_cells_and_the_accumulators_is_reused(recorded, monkeypatch) -> None:
     asked = []
 
-    def calibrate(device, dtype, gate, wide=None, tell=None):
+    def calibrate(device, dtype, gate, wide=None, quiet=None, tell=None):
         asked.append((dtype, wide))
         return promoting() if dtype == "bf16" else cpu()
 
@@ -91,6 +92,35 @@ def test_a_cell_that_does_not_fit_in_memory_is_refused_before_it_runs(recorded, 
     monkeypatch.setattr(module.allocator, "usable_bytes", lambda free: 1)
     cells = [c for c in recorded() if c["event"] == "cell"]
     assert all("of memory" in c["fault"] for c in cells)
+
+
+def test_disturbed_cells_are_measured_again_while_patience_lasts(recorded, monkeypatch) -> None:
+    tries = []
+
+    def timed(device, variants, protocol, gate, tell):
+        tries.append(sorted(variants))
+        busy = 3 if len(tries) == 1 else 0
+        return {
+            name: Samples(3, 1, seconds=[9.0 if busy else 1.0] * 3, busy=busy if "math" in name else 0)
+            for name in variants
+        }
+
+    monkeypatch.setattr(module, "time_variants", timed)
+    grid = dataclasses.replace(TINY, dtypes=("fp32",), decode=(), patience_s=60)
+    cells = {(c["implementation"], c["causal"]): c for c in recorded(grid) if c["event"] == "cell"}
+    assert tries[1] == ["math causal", "math full"]
+    assert cells["math", True]["measured_s"] == 1.0
+    assert cells["naive", True]["measured_s"] == 9.0  # was not disturbed, so it stands
+
+
+def test_cells_that_stay_disturbed_are_told_as_such(recorded, monkeypatch) -> None:
+    monkeypatch.setattr(
+        module,
+        "time_variants",
+        lambda device, variants, *_: {name: Samples(3, 1, seconds=[1.0] * 3, busy=3) for name in variants},
+    )
+    cells = [c for c in recorded() if c["event"] == "cell"]
+    assert {c["noise"] for c in cells} == {"3 of 3 blocks were timed while the machine was busy"}
 
 
 def test_grids_travel_as_json() -> None:
@@ -136,12 +166,12 @@ def test_the_machines_verdict_needs_the_mean_and_every_cell() -> None:
 
 def test_noisy_and_faulty_cells_are_listed_and_not_scored(capsys) -> None:
     faulty = {key: value for key, value in row(fault="refused").items() if key != "measured_s"}
-    lines = machine_part([row(), row(noise="busy", predicted_s=9.0), faulty], True)
-    assert lines[0].startswith("met: this machine, prefill: mean 10.0%")
+    lines = machine_part([row(predicted_s=1.05), row(noise="busy", predicted_s=9.0), faulty], True)
+    assert lines[0].startswith("met: this machine, prefill: mean 5.0%")
     assert lines[1] == "MISSED: 2 of 3 cells were not scored"
     printed = capsys.readouterr().out
     assert "cells not scored" in printed
-    assert "refused" in printed
+    assert "| naive fp32, T = 512, causal | refused |" in printed
 
 
 def test_the_command_prints_recorded_parts_without_measuring() -> None:
