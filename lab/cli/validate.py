@@ -181,7 +181,7 @@ def measured(grid: dict[str, Any]) -> Iterator[dict[str, Any]]:
         typer.echo("\r\033[K", err=True, nl=False)
     if process.returncode:
         typer.echo(f"the measuring process ended with exit code {process.returncode}", err=True)
-        raise typer.Exit(2)
+        raise typer.Exit(5)
 
 
 def _cell(row: dict[str, Any]) -> Cell:
