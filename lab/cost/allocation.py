@@ -173,12 +173,11 @@ def llama_cpp(
         raise ValueError(f"n_ctx must hold batch · context = {batch * context} tokens, got {asked}")
     parts = []
     for kind in layers:
-        window = None if full_windows else kind.limit
-        cells = llama_cpp_cells(asked, window=window, n_seq=batch, n_ubatch=n_ubatch, unified=unified)
-        if kind.span == "state":
-            cells = batch
-        elif kind.span == "cross":
-            cells = batch * _tokens(kind, context)
+        if kind.span in ("state", "cross"):
+            cells = batch * (1 if kind.span == "state" else _tokens(kind, context))
+        else:
+            window = None if full_windows else kind.limit
+            cells = llama_cpp_cells(asked, window=window, n_seq=batch, n_ubatch=n_ubatch, unified=unified)
         size = kind.layers * (cells * kind.token_bytes + batch * kind.sequence_bytes)
         parts.append(AllocatedPart(kind.kind, kind.layers, cells, size))
     rule = f"cells padded to {CELL_PADDING}; a window keeps window · sequences + {n_ubatch} cells"

@@ -151,15 +151,7 @@ def layers_of(
         ValueError: as `token_rows`; cross-attention without source_tokens.
     """
     keys, values = token_rows(attention, k_type, v_type, **options)
-    span, limit = "full", None
-    if attention.source_hidden is not None:
-        if source_tokens is None:
-            raise ValueError("source_tokens must be given for cross-attention, got None")
-        span, limit = "cross", whole("source_tokens", source_tokens)
-    elif attention.window is not None:
-        span, limit = "window", attention.window
-    elif attention.chunk is not None:
-        span, limit = "chunks", attention.chunk
+    span, limit = _span(attention, source_tokens)
     return CacheLayers(
         kind=f"{attention.kind} {attention.span}",
         layers=whole("layers", layers),
@@ -168,6 +160,19 @@ def layers_of(
         span=span,
         limit=limit,
     )
+
+
+def _span(attention: Attention, source_tokens: int | None) -> tuple[str, int | None]:
+    """Name what limits the tokens of a layer, and to how many."""
+    if attention.source_hidden is not None:
+        if source_tokens is None:
+            raise ValueError("source_tokens must be given for cross-attention, got None")
+        return "cross", whole("source_tokens", source_tokens)
+    if attention.window is not None:
+        return "window", attention.window
+    if attention.chunk is not None:
+        return "chunks", attention.chunk
+    return "full", None
 
 
 def states_of(

@@ -16,6 +16,9 @@ from lab.cost.terms import memory_bytes, sequences_that_fit
 
 FIT = "sequences that fit"
 
+LONG, LONGER = 8192, 32_768
+"""Tokens: the two contexts the second source works with."""
+
 MIXED_ANSWERS = (1024, 32, 64, 16, 256, 32, 128, 64)
 """Tokens that eight requests ask for, one long answer among short ones: an example, not a measurement."""
 
@@ -80,14 +83,16 @@ def problems(model: ModelShape) -> tuple[Problem, ...]:
     """State the source's five problems for a model.
 
     Args:
-        model: a shape with attention whose K and V are equally wide; the source's is LLaMA-2-7B.
+        model: a shape; the source's is LLaMA-2-7B.
 
     Returns:
         The problems in the source's order.
     """
-    long, longer = 8192, 32_768
-    naive = Deployment(model=model, batch=1, context=long, max_context=long)
-    serving = replace(naive, implementation="flash", batch=16)
+    naive = Deployment(model=model, batch=1, context=LONG, max_context=LONG)
+    return (*_prefill_problems(naive), *_serving_problems(replace(naive, implementation="flash", batch=16)))
+
+
+def _prefill_problems(naive: Deployment) -> tuple[Problem, ...]:
     return (
         Problem(
             "training-slow",
@@ -103,9 +108,14 @@ def problems(model: ModelShape) -> tuple[Problem, ...]:
             ("window",),
             ("flash", "fusion"),
             ("attention peak", "attention FLOPs"),
-            replace(naive, context=longer, max_context=longer),
+            replace(naive, context=LONGER, max_context=LONGER),
             memory_decides=True,
         ),
+    )
+
+
+def _serving_problems(serving: Deployment) -> tuple[Problem, ...]:
+    return (
         Problem(
             "cache-memory",
             "Long context OOM (KV cache)",
@@ -129,7 +139,7 @@ def problems(model: ModelShape) -> tuple[Problem, ...]:
             ("paging",),
             ("gqa", "kv-quantisation"),
             ("cache reserved", FIT),
-            replace(serving, batch=12, max_context=longer),
+            replace(serving, batch=12, max_context=LONGER),
             memory_decides=True,
         ),
     )

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from lab.cost.storage import whole
+
 MASK_OFFSETS = 2**32
 """Query-key pairs of one head whose offset a 32-bit unsigned multiply still reaches: 65,536 squared."""
 
@@ -48,22 +50,29 @@ def kernel_limit(
     Source: pytorch/pytorch issues 162588 and 187227 (offsets; fixed by pull request 187225), 107959 (stride).
     """
     for name, value in (("heads", heads), ("q_len", q_len), ("kv_len", kv_len)):
-        if value < 1:
-            raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}")
+        whole(name, value)
     if implementation != "efficient" or not device.startswith("cuda"):
         return None
     if (causal or bias) and q_len * kv_len > MASK_OFFSETS:
-        return KernelLimit(
-            "wrong",
-            f"{q_len:,} x {kv_len:,} masked scores a head: past {MASK_OFFSETS:,} (65,536 squared) the "
-            f"efficient kernel's mask offsets wrap around and later rows are wrong without an error",
-            "pytorch/pytorch issue 162588",
-        )
+        return _wrapped_offsets(q_len, kv_len)
     if bias and heads * q_len * kv_len >= BIAS_STRIDE:
-        return KernelLimit(
-            "refused",
-            f"the bias has {heads * q_len * kv_len:,} elements a sequence; the efficient kernel of "
-            f"PyTorch 2.0 holds its stride in 32 bits and takes fewer than {BIAS_STRIDE:,}",
-            "pytorch/pytorch issue 107959 (2023)",
-        )
+        return _overflowing_stride(heads * q_len * kv_len)
     return None
+
+
+def _wrapped_offsets(q_len: int, kv_len: int) -> KernelLimit:
+    return KernelLimit(
+        "wrong",
+        f"{q_len:,} x {kv_len:,} masked scores a head: past {MASK_OFFSETS:,} (65,536 squared) the efficient "
+        f"kernel's mask offsets wrap around and later rows are wrong without an error",
+        "pytorch/pytorch issue 162588",
+    )
+
+
+def _overflowing_stride(elements: int) -> KernelLimit:
+    return KernelLimit(
+        "refused",
+        f"the bias has {elements:,} elements a sequence; the efficient kernel of PyTorch 2.0 holds its stride "
+        f"in 32 bits and takes fewer than {BIAS_STRIDE:,}",
+        "pytorch/pytorch issue 107959 (2023)",
+    )

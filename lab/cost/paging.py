@@ -105,9 +105,8 @@ def block_pool(
     Raises:
         ValueError: a size below 1, an unknown state_mode, layer kinds whose pages cannot be made equal.
     """
-    whole("available_bytes", available_bytes)
-    whole("max_tokens", max_tokens)
-    whole("max_batched_tokens", max_batched_tokens)
+    for name, value in (("max_tokens", max_tokens), ("max_batched_tokens", max_batched_tokens)):
+        whole(name, value)
     if state_mode not in STATE_BLOCKS:
         raise ValueError(f"state_mode must be one of {', '.join(STATE_BLOCKS)}, got {state_mode!r}")
     kept = [kind for kind in layers if kind.token_bytes or kind.sequence_bytes]
@@ -120,7 +119,9 @@ def block_pool(
         for kind in kept
     )
     block_bytes = page_bytes * group_layers
-    return BlockPool(groups, max_tokens, block_bytes, available_bytes // block_bytes)
+    return BlockPool(
+        groups, max_tokens, block_bytes, whole("available_bytes", available_bytes) // block_bytes
+    )
 
 
 def _page_bytes(layers: Sequence[CacheLayers], block_tokens: int) -> int:
