@@ -15,6 +15,8 @@ from lab.cost.storage import whole
 CELL_PADDING = 256
 """llama.cpp pads a cache to this many cells (llama-context.cpp: GGML_PAD(n_ctx, 256))."""
 
+LLAMA_CPP_RULE = f"cells padded to {CELL_PADDING}; a window keeps window · sequences + n_ubatch cells"
+
 MICRO_BATCH = 512
 """llama.cpp's default n_ubatch: tokens of one step, for which a window keeps room."""
 
@@ -168,9 +170,10 @@ def llama_cpp(
     Raises:
         ValueError: a size below 1, or n_ctx too small for the sequences.
     """
-    asked = batch * context if n_ctx is None else n_ctx
-    if asked < batch * context:
-        raise ValueError(f"n_ctx must hold batch · context = {batch * context} tokens, got {asked}")
+    used = batch * context
+    asked = used if n_ctx is None else n_ctx
+    if asked < used:
+        raise ValueError(f"n_ctx must hold batch · context = {used} tokens, got {asked}")
     parts = []
     for kind in layers:
         if kind.span in ("state", "cross"):
@@ -180,8 +183,7 @@ def llama_cpp(
             cells = llama_cpp_cells(asked, window=window, n_seq=batch, n_ubatch=n_ubatch, unified=unified)
         size = kind.layers * (cells * kind.token_bytes + batch * kind.sequence_bytes)
         parts.append(AllocatedPart(kind.kind, kind.layers, cells, size))
-    rule = f"cells padded to {CELL_PADDING}; a window keeps window · sequences + {n_ubatch} cells"
-    return Allocation("llama.cpp", _needed(layers, batch, context), tuple(parts), rule)
+    return Allocation("llama.cpp", _needed(layers, batch, context), tuple(parts), LLAMA_CPP_RULE)
 
 
 def vllm(layers: Sequence[CacheLayers], batch: int, context: int, **options: Any) -> Allocation:

@@ -72,7 +72,7 @@ def _wrapped_offsets(q_len: int, kv_len: int) -> KernelLimit:
 def _overflowing_stride(elements: int) -> KernelLimit:
     return KernelLimit(
         "refused",
-        f"the bias has {elements:,} elements a sequence; the efficient kernel of PyTorch 2.0 holds its stride "
-        f"in 32 bits and takes fewer than {BIAS_STRIDE:,}",
+        f"the bias has {elements:,} elements a sequence; the efficient kernel of PyTorch 2.0 holds its "
+        f"stride in 32 bits and takes fewer than {BIAS_STRIDE:,}",
         "pytorch/pytorch issue 107959 (2023)",
     )

@@ -105,23 +105,19 @@ def block_pool(
     Raises:
         ValueError: a size below 1, an unknown state_mode, layer kinds whose pages cannot be made equal.
     """
-    for name, value in (("max_tokens", max_tokens), ("max_batched_tokens", max_batched_tokens)):
-        whole(name, value)
+    whole("available_bytes", available_bytes)
+    whole("max_tokens", max_tokens)
+    whole("max_batched_tokens", max_batched_tokens)
     if state_mode not in STATE_BLOCKS:
         raise ValueError(f"state_mode must be one of {', '.join(STATE_BLOCKS)}, got {state_mode!r}")
     kept = [kind for kind in layers if kind.token_bytes or kind.sequence_bytes]
     if not kept:
         raise ValueError("layers must hold at least one layer with a cache, got none")
-    page_bytes = _page_bytes(kept, whole("block_tokens", block_tokens))
-    group_layers = _group_layers([kind.layers for kind in kept])
-    groups = tuple(
-        _page_group(kind, page_bytes, group_layers, max_tokens, max_batched_tokens, state_mode)
-        for kind in kept
-    )
+    page_bytes, group_layers = _page_bytes(kept, whole("block_tokens", block_tokens)), _group_layers(kept)
+    options = (page_bytes, group_layers, max_tokens, max_batched_tokens, state_mode)
+    groups = tuple(_page_group(kind, *options) for kind in kept)
     block_bytes = page_bytes * group_layers
-    return BlockPool(
-        groups, max_tokens, block_bytes, whole("available_bytes", available_bytes) // block_bytes
-    )
+    return BlockPool(groups, max_tokens, block_bytes, available_bytes // block_bytes)
 
 
 def _page_bytes(layers: Sequence[CacheLayers], block_tokens: int) -> int:
@@ -135,8 +131,9 @@ def _page_bytes(layers: Sequence[CacheLayers], block_tokens: int) -> int:
     return steps * block_tokens * widest
 
 
-def _group_layers(counts: Sequence[int]) -> int:
+def _group_layers(layers: Sequence[CacheLayers]) -> int:
     """Layers of a group: those of the rarest kind, unless the kinds are about as frequent."""
+    counts = [kind.layers for kind in layers]
     smallest, largest = min(counts), max(counts)
     return largest if largest < smallest * _EVEN_ENOUGH else smallest
 

@@ -147,6 +147,18 @@ def test_heads_that_cannot_be_shared_out_are_refused():
         rank_heads(8, 3)
 
 
+@pytest.mark.parametrize("tp", [1, 2, 4, 8])
+def test_ranks_sum_to_the_whole_while_they_divide_the_heads(tp):
+    model = catalog.model("llama-3-8b")
+    rank = cache_bytes(model, 3, 1000, "q8_0", tp=tp).total_bytes
+    assert tp * rank == cache_bytes(model, 3, 1000, "q8_0").total_bytes
+    # Past the heads every rank keeps one whole head, and the sum is more than the cache.
+    assert (
+        cache_bytes(model, 3, 1000, "q8_0", tp=16).total_bytes
+        == cache_bytes(model, 3, 1000, "q8_0", tp=8).total_bytes
+    )
+
+
 def test_every_rank_keeps_the_whole_latent_row():
     assert token_rows(latent(), tp=4) == token_rows(latent())
 
