@@ -120,7 +120,7 @@ def attention_flops(
     width_v = width if head_dim_v is None else count("head_dim_v", head_dim_v)
     pairs = attention_pairs(q_len, kv_len, causal, window)
     return evaluate(
-        lambda b, h, p, k, v: 2 * b * h * p * (k + v),
+        lambda b, h, p, k, v: 2 * (k + v) * h * b * p,
         count("batch", batch),
         count("heads", heads),
         pairs,
@@ -238,7 +238,8 @@ def mask_bytes(q_len: Any, kv_len: Any, bytes_per_element: Number) -> Count:
 def _tensor_bytes(tensors: int, sizes: dict[str, Any], bytes_per_element: Number) -> Count:
     """Multiply out a tensor's sizes; a last byte filled in part counts whole."""
     numerator, denominator = byte_ratio("bytes_per_element", bytes_per_element)
-    factors = [count(name, value) for name, value in sizes.items()]
+    factors = [count(name, value) for name, value in sizes.items()] + [numerator]
+    factors.sort(key=lambda factor: isinstance(factor, np.ndarray))  # scalars first: fewer passes over arrays
 
     def total(*values: Any) -> Any:
         product = tensors
@@ -246,7 +247,7 @@ def _tensor_bytes(tensors: int, sizes: dict[str, Any], bytes_per_element: Number
             product = product * value
         return product if denominator == 1 else -(-product // denominator)
 
-    return evaluate(total, *factors, numerator, headroom=2 * denominator)
+    return evaluate(total, *factors, headroom=2 * denominator)
 
 
 def fit_exponent(lengths: Sequence[float] | np.ndarray, seconds: Sequence[float] | np.ndarray) -> float:
