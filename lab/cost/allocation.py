@@ -170,10 +170,7 @@ def llama_cpp(
     Raises:
         ValueError: a size below 1, or n_ctx too small for the sequences.
     """
-    used = batch * context
-    asked = used if n_ctx is None else n_ctx
-    if asked < used:
-        raise ValueError(f"n_ctx must hold batch · context = {used} tokens, got {asked}")
+    asked = _asked(n_ctx, batch * context)
     parts = []
     for kind in layers:
         if kind.span in ("state", "cross"):
@@ -184,6 +181,12 @@ def llama_cpp(
         size = kind.layers * (cells * kind.token_bytes + batch * kind.sequence_bytes)
         parts.append(AllocatedPart(kind.kind, kind.layers, cells, size))
     return Allocation("llama.cpp", _needed(layers, batch, context), tuple(parts), LLAMA_CPP_RULE)
+
+
+def _asked(n_ctx: int | None, used: int) -> int:
+    if n_ctx is not None and n_ctx < used:
+        raise ValueError(f"n_ctx must hold batch · context = {used} tokens, got {n_ctx}")
+    return used if n_ctx is None else n_ctx
 
 
 def vllm(layers: Sequence[CacheLayers], batch: int, context: int, **options: Any) -> Allocation:
