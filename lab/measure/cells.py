@@ -23,7 +23,8 @@ from lab.measure.attention import IMPLEMENTATIONS
 from lab.measure.device import Call
 from lab.measure.job import Job
 from lab.measure.kernels import attempt, is_out_of_memory, mismatch, observe
-from lab.measure.memory import guard, input_bytes
+from lab.measure.memory import guard
+from lab.measure.need import input_bytes
 from lab.runs import Point
 
 Inputs = tuple[Tensor, Tensor, Tensor]

@@ -87,7 +87,8 @@ def shorten(kernel: str) -> str:
         Such as "flash_fwd_kernel"; names that carry a tile or an architecture keep it. Elementwise kernels,
         of which an eager call launches several alike, become "elementwise".
     """
-    bare = re.split(r"[<(]", kernel.removeprefix("void "), maxsplit=1)[0].strip()
+    named = kernel.removeprefix("void ").replace("(anonymous namespace)::", "")
+    bare = re.split(r"[<(]", named, maxsplit=1)[0].strip()
     name = bare.rsplit("::", 1)[-1]
     return "elementwise" if "elementwise" in name else name
 

@@ -57,7 +57,7 @@ def time_part(grid: Grid, protocol: Protocol) -> None:
         protocol: the numbers of the protocol.
     """
     gate = gate_for(grid.job.device.kind, grid.job.threads)
-    for call, inputs, names in _shapes(grid, warm=grid.job.warm_heap):
+    for call, inputs, names in _shapes(grid, timed=True):
         cells = list(_examined(grid, call, inputs, names))
         for point in _timed(grid, call, cells, protocol, gate):
             grid.events.point(point)
@@ -69,7 +69,7 @@ def memory_part(grid: Grid) -> None:
     Args:
         grid: the cells.
     """
-    for call, inputs, names in _shapes(grid, warm=False):
+    for call, inputs, names in _shapes(grid, timed=False):
         for cell in _examined(grid, call, inputs, names):
             try:
                 peak = grid.job.device.peak_extra_bytes(cell.run)
@@ -79,14 +79,17 @@ def memory_part(grid: Grid) -> None:
             grid.events.point(_point(grid.job, cell, "ok", peak_extra_bytes=peak))
 
 
-def _shapes(grid: Grid, *, warm: bool) -> Iterator[tuple[AttentionCall, list[Inputs], list[str]]]:
-    """Give shape after shape with its inputs and the implementations that may run; refuse the others."""
+def _shapes(grid: Grid, *, timed: bool) -> Iterator[tuple[AttentionCall, list[Inputs], list[str]]]:
+    """Give shape after shape with its inputs and the implementations that may run; refuse the others.
+
+    Only where calls are timed do caches and the heap matter.
+    """
     grid.events.plan(len(grid.calls) * len(grid.job.implementations))
     for call in grid.calls:
-        copies = copies_for_cold_cache(grid.job, call) if grid.cold_cache else 1
+        copies = copies_for_cold_cache(grid.job, call) if grid.cold_cache and timed else 1
         names = []
         for name in grid.job.implementations:
-            refused = refuse_unfit(grid.job, name, call, copies, warm)
+            refused = refuse_unfit(grid.job, name, call, copies, timed and grid.job.warm_heap)
             if refused is None:
                 names.append(name)
             else:

@@ -8,6 +8,7 @@ from lab.cost.calls import AttentionCall
 from lab.measure.ceilings import probe
 from lab.measure.events import Events
 from lab.measure.job import Job
+from lab.measure.kernels import is_out_of_memory
 from lab.measure.parts import Grid, memory_part, time_part
 from lab.measure.protocol import Protocol
 from lab.runs import JobSpec
@@ -73,4 +74,9 @@ class Experiment:
             return
         time_part(grid, self.protocol(job.spec))
         events.progress("ceilings of this device")
-        events.ceilings(probe(job))
+        try:
+            events.ceilings(probe(job))
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            events.warning("The ceilings of this device were not measured: memory ran out.")

@@ -1,0 +1,199 @@
+"""Rounds interleave in shuffled order, busy blocks are discarded, what is kept is reported. No clock is tested."""
+
+import itertools
+import random
+from collections import Counter
+
+import pytest
+
+from lab.measure import protocol as module
+from lab.measure.device import Device
+from lab.measure.gate import Gate
+from lab.measure.protocol import (
+    FEWEST_ROUNDS,
+    RETRIES,
+    Patience,
+    Protocol,
+    Samples,
+    VariantError,
+    add_block,
+    calls_in_block,
+    quartiles,
+    time_variants,
+    warm_up,
+)
+
+
+class Scripted(Device):
+    """A device whose blocks take the time their call returns."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks: list[tuple[object, int]] = []
+
+    def time_block(self, call, calls: int) -> float:
+        self.blocks.append((call, calls))
+        return call()
+
+
+class ScriptedGate(Gate):
+    """A gate that is busy when the script says so."""
+
+    def __init__(self, script) -> None:
+        self.script = iter(script)
+        self.started = 0
+
+    def start(self) -> None:
+        self.started += 1
+
+    def busy(self, variant: str) -> bool:
+        return next(self.script, False)
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch):
+    monkeypatch.setattr(module.time, "sleep", lambda seconds: None)
+
+
+QUICK = Protocol(rounds=9, seed=3, warm_up_s=0.0)
+
+
+def constant(seconds: float):
+    return lambda: seconds
+
+
+def test_every_round_visits_every_variant_once_in_shuffled_order() -> None:
+    device = Scripted()
+    variants = {name: constant(0.02) for name in "abc"}
+    names = {id(call): name for name, call in variants.items()}
+    time_variants(device, variants, QUICK, Gate())
+    visits = [
+        names[id(call)] for call, _ in device.blocks[len(variants) :]
+    ]  # after one block of warm-up each
+    rounds = [visits[i : i + 3] for i in range(0, len(visits), 3)]
+    assert len(rounds) == 9
+    assert all(sorted(visited) == ["a", "b", "c"] for visited in rounds)
+    assert len({tuple(visited) for visited in rounds}) > 2
+
+
+def test_the_order_follows_the_seed() -> None:
+    def visits(seed: int) -> list[str]:
+        seen: list[str] = []
+        variants = {name: lambda name=name: seen.append(name) or 0.02 for name in "abcd"}
+        time_variants(Scripted(), variants, Protocol(seed=seed, warm_up_s=0.0), Gate())
+        return seen
+
+    assert visits(1) == visits(1)
+    assert visits(1) != visits(2)
+
+
+def test_blocks_are_long_enough_for_the_clock() -> None:
+    device = Device()
+    assert calls_in_block(device, 1e-3) == 10
+    assert calls_in_block(device, 3e-3) == 4
+    assert calls_in_block(device, 5.0) == 1
+    assert calls_in_block(device, 0.0) >= 1
+
+
+def test_warming_up_ends_when_three_blocks_agree() -> None:
+    device = Scripted()
+    times = itertools.chain([0.5, 0.2, 0.05, 0.03, 0.0201, 0.0200, 0.0202], itertools.repeat(9.9))
+    samples = warm_up(device, lambda: next(times), Protocol(warm_up_s=1e9))
+    assert len(device.blocks) == 7
+    assert samples.unsettled is None
+    assert samples.calls == 1
+
+
+def test_warming_up_ends_with_its_time_and_says_so(monkeypatch) -> None:
+    clock = itertools.count()
+    monkeypatch.setattr(module.time, "perf_counter", lambda: next(clock))
+    times = itertools.cycle([0.02, 0.04])
+    samples = warm_up(Scripted(), lambda: next(times), Protocol(rounds=1, warm_up_s=12))
+    samples.seconds.append(0.02)
+    assert samples.warnings() == ["warming up ended with the last three blocks 50% apart"]
+
+
+def test_a_busy_block_is_taken_again() -> None:
+    times = iter([0.9, 0.8, 0.02])
+    samples = Samples(rounds=1, calls=1)
+    gate = ScriptedGate([True, True, False])
+    add_block(samples, Scripted(), gate, Patience(1e9), "a", lambda: next(times))
+    assert samples.seconds == [0.02]
+    assert (samples.discarded, samples.busy) == (2, 0)
+    assert samples.warnings() == ["2 of 3 blocks discarded: the machine was busy"]
+    assert samples.noise is None
+
+
+def test_a_machine_that_stays_busy_is_marked_and_not_hidden() -> None:
+    times = itertools.count(1)
+    samples = Samples(rounds=1, calls=1)
+    add_block(
+        samples, Scripted(), ScriptedGate(itertools.repeat(True)), Patience(1e9), "a", lambda: next(times)
+    )
+    assert samples.seconds == [1]  # the best of the tries
+    assert samples.discarded == RETRIES
+    assert samples.noise == "1 of 1 blocks were timed while the machine was busy"
+
+
+def test_patience_is_shared_and_ends() -> None:
+    patience = Patience(1.0)
+    samples = Samples(rounds=9, calls=1)
+    for _ in range(9):
+        add_block(samples, Scripted(), ScriptedGate(itertools.repeat(True)), patience, "a", constant(0.4))
+    assert samples.discarded == 3  # 0.4 s lost and 0.05 s waited, each
+    assert len(samples.seconds) == 9
+    assert samples.busy == 9
+
+
+def test_a_wide_spread_is_noise() -> None:
+    samples = Samples(rounds=9, calls=1, seconds=[1.0, 1.0, 1.0, 1.0, 1.0, 1.4, 1.5, 1.6, 1.7])
+    assert samples.noise == "the middle half of the samples spreads over 50% of the median"
+
+
+def test_rounds_stop_when_the_budget_is_spent(monkeypatch) -> None:
+    clock = itertools.count()
+    monkeypatch.setattr(module.time, "perf_counter", lambda: next(clock))
+    found = time_variants(Scripted(), {"a": constant(0.02)}, Protocol(warm_up_s=0, budget_s=5), Gate())
+    assert FEWEST_ROUNDS <= len(found["a"].seconds) < 9
+    assert found["a"].warnings()[0].endswith("of 9 rounds done: the time budget was spent")
+
+
+def test_one_round_is_always_done(monkeypatch) -> None:
+    clock = itertools.count()
+    monkeypatch.setattr(module.time, "perf_counter", lambda: next(clock))
+    found = time_variants(Scripted(), {"a": constant(0.02)}, Protocol(warm_up_s=0, budget_s=0.0), Gate())
+    assert len(found["a"].seconds) == 1
+
+
+def test_timing_keeps_the_raw_samples_in_order() -> None:
+    shuffled = [5.0, 1.0, 4.0, 2.0, 3.0]
+    timing = Samples(rounds=5, calls=1, seconds=shuffled, discarded=2).timing(first_call_s=7.0)
+    assert (timing.q1_s, timing.median_s, timing.q3_s) == (2.0, 3.0, 4.0)
+    assert timing.samples_s == tuple(shuffled)
+    assert (timing.n, timing.first_call_s, timing.discarded_blocks) == (5, 7.0, 2)
+
+
+def test_quartiles_of_one_sample_are_that_sample() -> None:
+    assert quartiles([2.0]) == (2.0, 2.0, 2.0)
+
+
+def test_quartiles_stay_in_order_whatever_the_samples() -> None:
+    generator = random.Random(0)
+    for n in range(1, 30):
+        low, middle, high = quartiles([generator.lognormvariate(0, 1) for _ in range(n)])
+        assert low <= middle <= high
+
+
+def test_a_variant_that_fails_is_named() -> None:
+    calls = Counter()
+
+    def fails() -> float:
+        calls["b"] += 1
+        if calls["b"] > 3:
+            raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
+        return 0.02
+
+    with pytest.raises(VariantError) as caught:
+        time_variants(Scripted(), {"a": constant(0.02), "b": fails}, QUICK, Gate())
+    assert caught.value.variant == "b"
+    assert isinstance(caught.value.__cause__, RuntimeError)
