@@ -16,11 +16,9 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from lab.measure.child import WORKER, Child
-from lab.runs import RUN_STATUSES, JobSpec, Point, Run, lock_file, new_run, save
+from lab.measure.plan import parts_of
+from lab.runs import RUN_STATUSES, JobSpec, Point, Run, lock_file, new_run, save, utc_now
 
-PARTS = {"memory": ("memory",)}
-"""The parts of an experiment, in order; what is not named has both."""
-BOTH_PARTS = ("time", "memory")
 POLL_S = 0.2
 LONGEST_MESSAGE = 2000
 
@@ -60,7 +58,7 @@ class Execution:
     @property
     def parts(self) -> tuple[str, ...]:
         """The children this job starts, in order."""
-        return PARTS.get(self.run.spec.experiment, BOTH_PARTS)
+        return parts_of(self.run.spec.experiment)
 
     @property
     def worker_pid(self) -> int | None:
@@ -82,6 +80,7 @@ class Execution:
             The run as it ended, whatever ended it; it is in the data folder unless a warning says otherwise.
         """
         with machine_turn(self._cancelled, self._wait_for_turn):
+            self.run = replace(self.run, created_utc=utc_now())  # the time in the queue is not the run's
             try:
                 status, message = self._all_parts()
             except BaseException:  # the listener's, such as a closed pipe, or Ctrl-C: the points stay

@@ -10,6 +10,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -154,13 +155,20 @@ def load(path: Path | str) -> Run:
     if not place.exists() and re.fullmatch(RUN_ID, str(path)):
         place = runs_folder() / f"{path}.json"
     try:
-        if place.stat().st_size > MAX_FILE_BYTES:
+        state = place.stat()
+        if state.st_size > MAX_FILE_BYTES:
             raise RunFileError(f"{place.name} is larger than the {MAX_FILE_BYTES:,} bytes of a run file.")
-        return _settled(from_text(place.read_bytes(), place.name))
+        return _settled(_read(place, state.st_mtime_ns, state.st_size, state.st_ino))
     except FileNotFoundError:
         raise RunFileError(f"There is no run or file named {str(path)!r}.") from None
     except OSError as error:
         raise RunFileError(f"{place.name} cannot be read: {error.strerror}.") from None
+
+
+@lru_cache(maxsize=256)
+def _read(path: Path, *state: int) -> Run:
+    """Read a file, or remember it while its state (time, size, identity) is the same."""
+    return from_text(path.read_bytes(), path.name)
 
 
 def _settled(run: Run) -> Run:
