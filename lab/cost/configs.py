@@ -21,6 +21,14 @@ from lab.cost.shapes import LayerKind, ModelShape
 __all__ = ["ConfigError", "from_config"]
 
 _TEXT_TYPES = {family.text_of: name for name, family in FAMILIES.items() if family.text_of}
+_SHAPING = (
+    *("num_experts", "num_local_experts", "n_routed_experts", "n_shared_experts"),
+    *("shared_expert_intermediate_size", "kv_lora_rank", "q_lora_rank", "index_topk", "block_configs"),
+    *("cross_attention_layers", "add_cross_attention", "attn_layer_indices", "attention_chunk_size"),
+    *("linear_num_value_heads", "mamba_d_state", "ssm_state_size", "hidden_size_per_layer_input"),
+    *("sliding_window", "layer_types", "word_embed_proj_dim", "num_kv_heads", "multi_query"),
+)
+"""Fields that change the layers. A family that was built without reading one cannot have understood it."""
 _HEADS = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration")
 
 
@@ -129,6 +137,10 @@ def _remarks(config: Mapping[str, Any], fields: Fields) -> list[str]:
     return remarks
 
 
+def _all_full(stated: Any) -> bool:
+    return isinstance(stated, list) and all(kind == "full_attention" for kind in stated)
+
+
 @dataclass
 class _Reader:
     """Builds the shape of one config of a known family."""
@@ -141,6 +153,7 @@ class _Reader:
         fields, family = self.fields, self.family
         sizes = self._sizes()
         kinds, order = self._layers(sizes)
+        self._refuse_unread()
         norm = sizes.hidden * (2 if fields.option(family.norm_bias) else 1)
         context = fields.optional_count("max_position_embeddings")
         positions = 0
@@ -165,6 +178,16 @@ class _Reader:
             **described,
         )
 
+    def _refuse_unread(self) -> None:
+        """Refuse a stated field that changes the layers and that this family does not know."""
+        values = self.fields.values
+        for name in _SHAPING:
+            stated = values.get(name)
+            harmless = not stated or (name == "layer_types" and _all_full(stated))
+            unused = name == "sliding_window" and values.get("use_sliding_window") is False
+            if name not in self.fields.read and not harmless and not unused:
+                raise self.fields.refuse(name, f"{shown(stated)} is stated, and this family does not use it")
+
     def _sizes(self) -> Sizes:
         fields = self.fields
         hidden, heads = fields.count("hidden_size"), fields.count("num_attention_heads")
@@ -177,9 +200,7 @@ class _Reader:
         """Read the KV heads; null means as many as heads, in every family."""
         fields, name = self.fields, "num_key_value_heads"
         if not self.family.grouped:
-            if fields.raw(name, None) not in (None, heads):
-                raise fields.refuse(name, "this family has no KV heads of its own")
-            return heads
+            return heads  # the family's attention may know better, see `_attention`
         value = fields.raw(name)
         kv_heads = heads if value is None else fields.count(name)
         if heads % kv_heads:
@@ -214,9 +235,18 @@ class _Reader:
         blocks = read(fields, sizes, family)
         numbers: dict[tuple[Span, FeedForward | None], int] = {}
         order = tuple(numbers.setdefault(key, len(numbers)) for key in zip(spans, blocks, strict=True))
-        read_attention = family.attention or layer_attention.plain
-        attention = read_attention(fields, sizes, family)
+        attention = self._attention(sizes)
         return tuple(self._kind(span, block, attention, sizes) for span, block in numbers), order
+
+    def _attention(self, sizes: Sizes) -> Attention:
+        fields, family = self.fields, self.family
+        attention = (family.attention or layer_attention.plain)(fields, sizes, family)
+        for name, built in (("num_key_value_heads", attention.kv_heads), ("qk_head_dim", attention.head_dim)):
+            if fields.raw(name, None) not in (None, built):
+                raise fields.refuse(
+                    name, f"{shown(fields.raw(name))} contradicts {built} of the other fields"
+                )
+        return attention
 
     def _kind(self, span: Span, block: FeedForward | None, attention: Attention, sizes: Sizes) -> LayerKind:
         fields, family = self.fields, self.family

@@ -8,7 +8,7 @@ from typing import Any
 from lab.cost import layer_attention as attention
 from lab.cost import layer_spans as spans
 from lab.cost.family import Family
-from lab.cost.family_parts import ONE_BIAS, PER_HEAD, TIED, UNTIED, UNUSED_WINDOW, llama_like
+from lab.cost.family_parts import NO_WINDOW, ONE_BIAS, PER_HEAD, TIED, UNTIED, UNUSED_WINDOW, llama_like
 from lab.cost.fields import Fields
 
 _GPT2_NAMES = {
@@ -71,6 +71,7 @@ DENSE: dict[str, Family] = {
         qkv_bias="enable_bias",
         out_bias="enable_bias",
         ffn_bias="enable_bias",
+        attention=attention.opt,
         final_norms=_opt_final_norms,
         learned_positions=True,
         extra_positions=2,
@@ -81,10 +82,14 @@ DENSE: dict[str, Family] = {
         ffn_bias="mlp_bias",
         **ONE_BIAS,
     ),
-    "mistral": llama_like("Mistral", UNTIED, spans=spans.window_everywhere),
-    "ministral": llama_like("Ministral", UNTIED, spans=spans.by_types(spans.windowed_if_stated)),
-    "ministral3": llama_like("Ministral3", UNTIED | {"head_dim": 128}, spans=spans.window_everywhere),
-    "phi3": llama_like("Phi3", UNTIED | PER_HEAD, spans=spans.window_everywhere),
+    "mistral": llama_like("Mistral", UNTIED | {"sliding_window": 4096}, spans=spans.window_everywhere),
+    "ministral": llama_like(
+        "Ministral", UNTIED | {"sliding_window": 4096}, spans=spans.by_types(spans.windowed_if_stated)
+    ),
+    "ministral3": llama_like(
+        "Ministral3", UNTIED | NO_WINDOW | {"head_dim": 128}, spans=spans.window_everywhere
+    ),
+    "phi3": llama_like("Phi3", UNTIED | PER_HEAD | NO_WINDOW, spans=spans.window_everywhere),
     "qwen2": llama_like(
         "Qwen2", UNTIED | UNUSED_WINDOW, qkv_bias=True, spans=spans.by_types(spans.last_windowed)
     ),
@@ -150,7 +155,7 @@ DENSE: dict[str, Family] = {
     ),
     "starcoder2": llama_like(
         "Starcoder2",
-        TIED | {"use_bias": True},
+        TIED | NO_WINDOW | {"use_bias": True},
         gated=False,
         norm_bias=True,
         spans=spans.window_everywhere,

@@ -10,7 +10,8 @@ from lab.cost.family import Family
 UNTIED = {"tie_word_embeddings": False}
 TIED = {"tie_word_embeddings": True}
 PER_HEAD = {"num_key_value_heads": None}  # null: as many as heads
-UNUSED_WINDOW = {"use_sliding_window": False, "sliding_window": None}
+UNUSED_WINDOW = {"use_sliding_window": False}
+NO_WINDOW = {"sliding_window": None}
 SPARSE = {"decoder_sparse_step": 1, "mlp_only_layers": None}
 ONE_BIAS: Mapping[str, Any] = {"qkv_bias": "attention_bias", "out_bias": "attention_bias"}
 

@@ -52,6 +52,7 @@ class Fields:
         self.names = names or {}
         self.defaults = defaults or {}
         self.assumed: dict[str, Any] = {}
+        self.read: set[str] = set()
 
     def label(self, name: str) -> str:
         """Name a field as the config does, with the object it is in."""
@@ -76,6 +77,7 @@ class Fields:
             ConfigError: not stated and no default, or stated twice with different values.
         """
         own = self.names.get(name, name)
+        self.read |= {own, name}
         stated = [key for key in dict.fromkeys((own, name)) if key in self.values]
         if len(stated) == 2 and self.values[own] != self.values[name]:
             raise self.refuse(
@@ -106,8 +108,25 @@ class Fields:
         """
         return self._whole(name, self.raw(name), minimum, maximum)
 
+    def nullable_count(self, name: str, *, minimum: int = 1, maximum: int = MAX_COUNT) -> int | None:
+        """Read a whole number that may be null; as for `count`, it must be stated or have a default.
+
+        Args:
+            name: the usual name of the field.
+            minimum: smallest value allowed.
+            maximum: largest value allowed.
+
+        Returns:
+            The number or None.
+
+        Raises:
+            ConfigError: missing, not a whole number, out of range.
+        """
+        value = self.raw(name)
+        return None if value is None else self._whole(name, value, minimum, maximum)
+
     def optional_count(self, name: str, *, minimum: int = 1, maximum: int = MAX_COUNT) -> int | None:
-        """Read a whole number that may be null or unstated.
+        """Read a whole number whose absence means there is no such thing.
 
         Args:
             name: the usual name of the field.
@@ -184,12 +203,12 @@ class Fields:
             maximum: largest number allowed.
 
         Returns:
-            The list, or None where the config has none.
+            The list, or None where it is null.
 
         Raises:
-            ConfigError: not a list, or an entry that is no such number.
+            ConfigError: missing without a default, not a list, or an entry that is no such number.
         """
-        value = self.raw(name, None)
+        value = self.raw(name)
         if value is None:
             return None
         self._check_list(name, value)

@@ -41,7 +41,7 @@ def latent(fields: Fields, sizes: Sizes, family: Family) -> Attention:
         kv_rank=fields.count("kv_lora_rank"),
         rope_dim=fields.count("qk_rope_head_dim"),
         nope_dim=fields.count("qk_nope_head_dim"),
-        q_rank=fields.optional_count("q_lora_rank"),
+        q_rank=fields.nullable_count("q_lora_rank"),
     )
     bias = fields.option(family.qkv_bias)
     return Attention(
@@ -80,15 +80,24 @@ def phi(fields: Fields, sizes: Sizes, family: Family) -> Attention:
 
 def falcon(fields: Fields, sizes: Sizes, family: Family) -> Attention:
     """Read Falcon's attention: grouped in the new architecture, else multi-query or one K and V per head."""
+    multi_query, kv_heads = fields.flag("multi_query"), fields.optional_count("num_kv_heads") or sizes.heads
     if fields.flag("new_decoder_architecture"):
-        kv_heads = fields.optional_count("num_kv_heads") or sizes.heads
         if sizes.heads % kv_heads:
             raise fields.refuse(
                 "num_kv_heads", f"must divide num_attention_heads = {sizes.heads}, got {kv_heads}"
             )
     else:
-        kv_heads = 1 if fields.flag("multi_query") else sizes.heads
+        kv_heads = 1 if multi_query else sizes.heads
     return plain(fields, sizes._replace(kv_heads=kv_heads), family)
+
+
+def opt(fields: Fields, sizes: Sizes, family: Family) -> Attention:
+    """Read OPT's attention, where nothing else of the config is unusual."""
+    if fields.optional_count("word_embed_proj_dim") not in (None, sizes.hidden):
+        raise fields.refuse("word_embed_proj_dim", f"only hidden_size = {sizes.hidden} is modelled")
+    if not fields.flag("layer_norm_elementwise_affine"):
+        raise fields.refuse("layer_norm_elementwise_affine", "only true is modelled")
+    return plain(fields, sizes, family)
 
 
 def bigcode(fields: Fields, sizes: Sizes, family: Family) -> Attention:

@@ -22,7 +22,7 @@ def dense_block(fields: Fields, sizes: Sizes, family: Family) -> FeedForward:
     """Read the dense block of a family."""
     width = None
     if family.ffn_multiple is not None:
-        width = fields.optional_count("intermediate_size") or family.ffn_multiple * sizes.hidden
+        width = fields.nullable_count("intermediate_size") or family.ffn_multiple * sizes.hidden
     return FeedForward(
         intermediate=width or fields.count("intermediate_size"), **common(fields, sizes, family)
     )
@@ -89,7 +89,7 @@ def deepseek(fields: Fields, sizes: Sizes, family: Family) -> Sequence[FeedForwa
         raise fields.refuse("moe_layer_freq", "only 1 is modelled")
     first = fields.count("first_k_dense_replace", minimum=0)
     width = fields.count("moe_intermediate_size")
-    shared = (fields.optional_count("n_shared_experts", minimum=0) or 0) * width
+    shared = fields.count("n_shared_experts", minimum=0) * width
     return _either(
         fields,
         sizes,
@@ -108,10 +108,9 @@ def deepseek(fields: Fields, sizes: Sizes, family: Family) -> Sequence[FeedForwa
 
 def llama4(fields: Fields, sizes: Sizes, family: Family) -> Sequence[FeedForward]:
     """Read Llama 4's mixtures: moe_layers, or each interleave_moe_layer_step-th, with a shared expert."""
-    chosen = fields.numbers("moe_layers", maximum=sizes.layers - 1)
+    listed = fields.numbers("moe_layers", maximum=sizes.layers - 1)
     step = fields.count("interleave_moe_layer_step")
-    if chosen is None:
-        chosen = list(range(step - 1, sizes.layers, step))
+    chosen = set(range(step - 1, sizes.layers, step) if listed is None else listed)
     width = fields.count("intermediate_size")
     mixture = _mixture(
         fields,
@@ -121,7 +120,7 @@ def llama4(fields: Fields, sizes: Sizes, family: Family) -> Sequence[FeedForward
         width="intermediate_size",
         shared_intermediate=width,
     )
-    if len(set(chosen)) == sizes.layers:
+    if len(chosen) == sizes.layers:
         return [mixture] * sizes.layers
     plain = FeedForward(intermediate=fields.count("intermediate_size_mlp"), **common(fields, sizes, family))
     return [mixture if i in chosen else plain for i in range(sizes.layers)]

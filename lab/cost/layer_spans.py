@@ -16,7 +16,7 @@ def window_everywhere(fields: Fields, sizes: Sizes) -> Sequence[Span]:
     """Read a family whose every layer has the window, or none where it is null."""
     if fields.raw("layer_types", None) is not None:
         raise fields.refuse("layer_types", "this family gives every layer the same attention")
-    window = fields.optional_count("sliding_window")
+    window = fields.nullable_count("sliding_window")
     return [FULL if window is None else Span("window", window)] * sizes.layers
 
 
@@ -78,7 +78,7 @@ def every(period: str | int, regular: str = "sliding_attention") -> Pattern:
 
 def last_windowed(fields: Fields, sizes: Sizes) -> Sequence[str]:
     """Make Qwen2's pattern: the window from layer max_window_layers on, if it is used at all."""
-    if not fields.flag("use_sliding_window") or fields.optional_count("sliding_window") is None:
+    if not fields.flag("use_sliding_window") or fields.nullable_count("sliding_window") is None:
         return ["full_attention"] * sizes.layers
     first = fields.count("max_window_layers", minimum=0)
     return ["sliding_attention" if i >= first else "full_attention" for i in range(sizes.layers)]
@@ -95,7 +95,7 @@ def even_windowed(fields: Fields, sizes: Sizes) -> Sequence[str]:
 
 def windowed_if_stated(fields: Fields, sizes: Sizes) -> Sequence[str]:
     """Make Ministral's pattern: all layers windowed, or all full where the window is null."""
-    window = fields.optional_count("sliding_window")
+    window = fields.nullable_count("sliding_window")
     return ["full_attention" if window is None else "sliding_attention"] * sizes.layers
 
 
@@ -108,7 +108,7 @@ def full_unless_used(fields: Fields, sizes: Sizes) -> Sequence[str]:
 
 def chunked_where_rotary(fields: Fields, sizes: Sizes) -> Sequence[str]:
     """Make Llama 4's pattern: layers with rotary positions are chunked, those without see everything."""
-    if fields.optional_count("attention_chunk_size") is None:
+    if fields.nullable_count("attention_chunk_size") is None:
         return ["full_attention"] * sizes.layers
     rotary = fields.numbers("no_rope_layers", maximum=1)
     if not rotary:
@@ -148,13 +148,17 @@ def attention_at(name: str) -> Spans:
 
 def full_or_conv(fields: Fields, sizes: Sizes) -> Sequence[str]:
     """Make LFM2's pattern: attention where full_attn_idxs lists it (everywhere without a list), else conv."""
-    chosen = fields.numbers("full_attn_idxs", maximum=sizes.layers - 1)
-    if chosen is None:
+    listed = fields.numbers("full_attn_idxs", maximum=sizes.layers - 1)
+    if listed is None:
         return ["full_attention"] * sizes.layers
+    chosen = set(listed)
     return ["full_attention" if i in chosen else "conv" for i in range(sizes.layers)]
 
 
 def cross_at(fields: Fields, sizes: Sizes) -> Sequence[Span]:
     """Read Mllama's pattern: layers in cross_attention_layers attend to the image, not to the text."""
-    chosen = fields.numbers("cross_attention_layers", maximum=sizes.layers - 1) or []
+    listed = fields.numbers("cross_attention_layers", maximum=sizes.layers - 1)
+    if listed is None:
+        raise fields.refuse("cross_attention_layers", "must list layers, got null")
+    chosen = set(listed)
     return [Span("cross") if i in chosen else FULL for i in range(sizes.layers)]

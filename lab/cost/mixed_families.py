@@ -9,7 +9,7 @@ from lab.cost import layer_attention as attention
 from lab.cost import layer_feed_forwards as blocks
 from lab.cost import layer_spans as spans
 from lab.cost.family import Family
-from lab.cost.family_parts import ONE_BIAS, PER_HEAD, SPARSE, UNTIED, UNUSED_WINDOW, llama_like
+from lab.cost.family_parts import NO_WINDOW, ONE_BIAS, PER_HEAD, SPARSE, UNTIED, UNUSED_WINDOW, llama_like
 
 _DEEPSEEK: Mapping[str, Any] = {
     "qkv_bias": "attention_bias",
@@ -19,7 +19,9 @@ _DEEPSEEK: Mapping[str, Any] = {
     "feed_forwards": blocks.deepseek,
 }
 MIXED: dict[str, Family] = {
-    "mixtral": llama_like("Mixtral", UNTIED, feed_forwards=blocks.mixtral, spans=spans.window_everywhere),
+    "mixtral": llama_like(
+        "Mixtral", UNTIED | NO_WINDOW, feed_forwards=blocks.mixtral, spans=spans.window_everywhere
+    ),
     "qwen2_moe": llama_like(
         "Qwen2Moe",
         UNTIED | UNUSED_WINDOW | SPARSE | {"qkv_bias": True},
@@ -30,6 +32,7 @@ MIXED: dict[str, Family] = {
     "qwen3_moe": llama_like(
         "Qwen3Moe",
         UNTIED | UNUSED_WINDOW | SPARSE | {"attention_bias": False},
+        names={"num_experts": "num_local_experts"},
         qk_norm=True,
         feed_forwards=blocks.qwen_moe(shared=False),
         spans=spans.window_when_used,
@@ -59,7 +62,7 @@ MIXED: dict[str, Family] = {
         "Llama4",
         UNTIED
         | {"attention_bias": False, "head_dim": 128, "interleave_moe_layer_step": 1, "moe_layers": None}
-        | {"no_rope_layers": None, "no_rope_layer_interval": 4},
+        | {"no_rope_layers": None, "no_rope_layer_interval": 4, "attention_chunk_size": 8192},
         feed_forwards=blocks.llama4,
         spans=spans.by_types(spans.chunked_where_rotary, allowed=("full_attention", "chunked_attention")),
         text_of="llama4",
