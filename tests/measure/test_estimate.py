@@ -1,0 +1,121 @@
+"""Before a job is started: its memory by the closed form, its time by the last run, and what will be refused."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lab import runs
+from lab.cost.calls import AttentionCall
+from lab.cost.traffic import peak_extra_bytes
+from lab.measure import estimate as module
+from lab.measure import host
+from lab.measure.estimate import FIRST_GUESS, FROM_LAST_RUN, estimate
+from lab.measure.need import WARM_HEAP_FACTOR, input_bytes
+from lab.runs import JobSpec, Point, Run, Timing
+
+GIB = 2**30
+
+
+@pytest.fixture(autouse=True)
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAB_HOME", str(tmp_path))
+    monkeypatch.setattr(module, "machine", lambda: {"device_kind": "cpu", "default_dtype": "fp32"})
+    monkeypatch.setattr(host, "free_memory_bytes", lambda: 10 * GIB)
+
+
+def spec(experiment: str = "scaling", **changes: object) -> JobSpec:
+    return JobSpec(experiment, **{"implementations": ("naive",), "threads": 2, **changes})
+
+
+def finished(job: JobSpec, call_s: float, took_s: int) -> Run:
+    points = [
+        Point(
+            experiment=job.experiment, implementation="naive", status="ok", batch=1, heads=12, kv_heads=12,
+            q_len=length, kv_len=length, head_dim=64, dtype="fp32", causal=True,
+            timing=Timing(call_s * (length / job.lengths[0]) ** 2),
+        )
+        for length in job.lengths
+    ]  # fmt: skip
+    return Run(
+        run_id="a", spec=job, environment={"device_kind": "cpu", "threads": 2}, points=tuple(points),
+        status="finished", created_utc="2026-01-01T00:00:00Z", finished_utc=f"2026-01-01T00:{took_s // 60:02}:{took_s % 60:02}Z",
+    )  # fmt: skip
+
+
+def test_the_peak_is_the_closed_form_of_the_largest_cell() -> None:
+    expected = peak_extra_bytes(
+        "naive", batch=1, heads=12, kv_heads=12, q_len=4096, kv_len=4096, head_dim=64, dtype="bf16",
+        causal=True, threads=2,
+    )  # fmt: skip
+    assert estimate(spec(dtype="bf16")).peak_bytes == expected
+
+
+def test_what_the_workers_guard_refuses_is_refused_here_at_the_same_byte(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    call = AttentionCall(
+        batch=1, heads=12, kv_heads=12, q_len=4096, kv_len=4096, head_dim=64, dtype="fp32", causal=True,
+        threads=2,
+    )  # fmt: skip
+    shape = {
+        name: getattr(call, name) for name in ("batch", "heads", "kv_heads", "q_len", "kv_len", "head_dim")
+    }
+    peak = peak_extra_bytes("naive", **shape, dtype="fp32", causal=True, threads=2)
+    for job, factor in ((spec(), WARM_HEAP_FACTOR), (spec("memory"), 1), (spec(warm_heap=False), 1)):
+        need = input_bytes(call) + factor * peak
+        job = replace(job, dtype="fp32")
+        monkeypatch.setattr(module.allocator, "usable_bytes", lambda free, need=need: need)
+        assert estimate(job).refused_lengths == ()
+        monkeypatch.setattr(module.allocator, "usable_bytes", lambda free, need=need: need - 1)
+        assert estimate(job).refused_lengths == (4096,)
+
+
+def test_without_any_run_the_time_is_a_first_guess_that_grows_with_the_work() -> None:
+    short, long = estimate(spec(lengths=(512,))), estimate(spec(lengths=(2048,)))
+    assert short.basis == long.basis == FIRST_GUESS
+    assert long.seconds > short.seconds > 0
+
+
+def test_the_same_job_is_expected_to_take_as_long_as_last_time() -> None:
+    job = spec(dtype="fp32")
+    for took_s in (20, 40):
+        expected = estimate(job, finished(job, 0.01, took_s))
+        assert expected.basis == FROM_LAST_RUN
+        assert expected.seconds == pytest.approx(took_s)
+
+
+def test_longer_contexts_are_scaled_by_their_work() -> None:
+    job = spec(dtype="fp32", lengths=(2048,))
+    last = finished(job, 1.0, 30)
+    longer = estimate(replace(job, lengths=(4096,)), last)
+    rounds_and_warm_up = longer.seconds - estimate(job, last).seconds
+    assert rounds_and_warm_up > 3 * (job.rounds + module.CALLS_BEFORE_ROUNDS)  # 4 s a call instead of 1
+
+
+def test_the_last_run_of_another_experiment_is_better_than_a_guess() -> None:
+    runs.save(finished(spec("selftest"), 0.01, 20))
+    assert estimate(spec("decode")).basis == FROM_LAST_RUN
+
+
+def test_a_run_that_did_not_finish_gives_its_calls_but_not_its_length() -> None:
+    job = spec(dtype="fp32")
+    last = replace(finished(job, 0.01, 59), status="cancelled")
+    assert estimate(job, last).seconds < 30
+
+
+def test_kernels_without_a_closed_form_and_unknown_memory_are_no_obstacle(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(host, "free_memory_bytes", lambda: None)
+    expected = estimate(spec(implementations=("sdpa", "efficient", "cudnn"), lengths=(65_536,)))
+    assert expected.free_bytes is None
+    assert expected.refused_lengths == ()
+
+
+def test_a_card_is_asked_for_its_own_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    card = {"device_kind": "cuda", "default_dtype": "fp16", "free_bytes": 8 * GIB}
+    monkeypatch.setattr(module, "machine", lambda: card)
+    expected = estimate(spec(lengths=(512, 65_536)))
+    assert expected.free_bytes == 8 * GIB
+    assert expected.refused_lengths == (65_536,)
