@@ -131,7 +131,10 @@ def matrix_flops(part: FeedForward | Recurrent, work: Workload) -> dict[str, int
         FLOPs by matrix name; of a mixture of experts those that a token uses, and its "router".
     """
     new = work.batch * work.q_len
-    return {matrix.name: matrix.flops_per_token * new for matrix in part.matrices}
+    flops: dict[str, int] = {}
+    for matrix in part.matrices:  # two may share a name
+        flops[matrix.name] = flops.get(matrix.name, 0) + matrix.flops_per_token * new
+    return flops
 
 
 def state_flops(recurrent: Recurrent, work: Workload) -> dict[str, int]:

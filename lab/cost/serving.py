@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from lab.cost.cache import CacheLayers, Storage, cache_layers, layers_of
-from lab.cost.exact import Count, Number, byte_ratio, count
-from lab.cost.formulas import element_bytes
+from lab.cost.exact import Count, Number, count
 from lab.cost.shapes import ModelShape
 from lab.cost.step_weights import StepWeights, step_weights
+from lab.cost.weights import parameter_bytes
 
 _NEWTON_STEPS = 60
 
@@ -69,7 +69,7 @@ def decode_traffic(
     """
     weights = step_weights(model)
     layers = _layers_read(model, k_type, v_type, source_tokens)
-    read = _scaled(weights.parameters(batch), _parameter_bytes(weight_type))
+    read = _scaled(weights.parameters(batch), parameter_bytes(weight_type))
     cached = sum(layer.bytes(batch, context) for layer in layers)
     return DecodeTraffic(read, cached, bool(weights.mixtures))
 
@@ -108,7 +108,7 @@ def crossover_batch(
     cache = np.asarray(sum(layer.bytes(1, context) for layer in layers), dtype=np.float64)
     if weight_bytes is not None:
         return _plain(_ratio(_positive(weight_bytes), cache))
-    weights, size = step_weights(model), _parameter_bytes(weight_type)
+    weights, size = step_weights(model), parameter_bytes(weight_type)
     net = cache / float(size) - weights.per_sequence  # in parameters
     return _plain(_root(weights, net) if weights.mixtures else _ratio(weights.fixed, net))
 
@@ -146,7 +146,7 @@ def crossover_tokens(
     sequences = count("batch", batch)
     layers = _layers_read(model, k_type, v_type, source_tokens)
     if weight_bytes is None:
-        read = step_weights(model).parameters(sequences) * float(_parameter_bytes(weight_type))
+        read = step_weights(model).parameters(sequences) * float(parameter_bytes(weight_type))
     else:
         read = _positive(weight_bytes)
     return _plain(_tokens_for(layers, np.asarray(read / sequences, dtype=np.float64)))
@@ -199,15 +199,6 @@ def _ratio(read: Any, each: Any) -> np.ndarray:
     """Divide; infinity where there is nothing to divide by."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(each > 0, np.divide(read, each), np.inf)
-
-
-def _parameter_bytes(weight_type: str | Number) -> Fraction:
-    if isinstance(weight_type, str):
-        return Fraction(element_bytes(weight_type))
-    numerator, denominator = byte_ratio("weight_type", weight_type)
-    if not isinstance(numerator, int):
-        raise ValueError(f"weight_type must be one dtype name or number, got {weight_type!r}")
-    return Fraction(numerator, denominator)
 
 
 def _scaled(parameters: Any, size: Fraction) -> Any:

@@ -8,6 +8,11 @@ from decimal import ROUND_HALF_UP, Decimal
 import pytest
 
 from lab.cost import attention_flops, kv_bytes, logits_bytes, score_bytes
+from lab.cost.budget import budget
+from lab.cost.catalog import model
+from lab.cost.crossings import crossing_context
+from lab.cost.serving import crossover_batch
+from lab.cost.shapes import prefill, weight_bytes
 
 MIB, GIB = 2**20, 2**30
 CHAPTER_WEIGHTS_BYTES = 249e6  # "the weights of the model in fp16 are 249 MB"
@@ -122,6 +127,22 @@ def test_throughput_follows_from_the_causal_count(length: int, milliseconds: flo
     flops = attention_flops(1, 12, length, length, 64, True)
     rounding = 0.005 / milliseconds
     assert flops / (milliseconds * 1e-3) / 1e12 == pytest.approx(tflops, rel=rounding + 0.05 / tflops)
+
+
+def test_attention_share_of_gpt2_at_1024() -> None:
+    """ "13 per cent of the matmul arithmetic of a forward pass": every pair counted, LM head included."""
+    share = budget(model("gpt2"), prefill(1, 1024, "fp32", causal=False)).attention_share
+    assert f"{float(share):.0%}" == "13%"
+
+
+def test_cache_passes_the_weights_at_a_batch_of_about_seven() -> None:
+    batch = crossover_batch(model("gpt2"), 1024, weight_bytes=CHAPTER_WEIGHTS_BYTES)
+    assert 6 < batch <= 7
+    assert f"{weight_bytes(model('gpt2'), 2) / 1e6:.0f} MB" == "249 MB"
+
+
+def test_exercise_8_attention_reaches_half_of_gpt2() -> None:
+    assert crossing_context(model("gpt2"), causal=False) == 6_703
 
 
 def test_exercise_1_cache_against_seven_billion_weights() -> None:
