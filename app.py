@@ -7,7 +7,7 @@ from lab.view import navigation, scenario, skeleton
 st.set_page_config(page_title="Attention-cost lab", layout="wide", initial_sidebar_state=244)
 page = navigation.announce()
 scenario.sidebar()
-skeleton.style()
+skeleton.style(scenario.theme())
 for sentence in scenario.notes():
     st.warning(sentence, icon=":material/link_off:")
 page.run()

@@ -166,7 +166,7 @@ every = [*marks_of(scene.recorded, recorded=True), *marks_of(run, recorded=False
 card = ceilings.short_name(scene.recorded) if scene.recorded else "another machine"
 skeleton.gap(
     gaps.peaks_text(gaps.ratios(every, kind, LABELS, lambda mark: peak(mark.series, int(mark.x))), where)
-    for kind, where in (("measured", "This machine"), ("recorded", card))
+    for kind, where in (("measured", "this machine"), ("recorded", card))
 )
 needed = attention_flops(
     scene.batch, model.heads, scene.context, scene.context, model.head_dim, causal,

@@ -29,6 +29,10 @@ navigation.guard()
 PAGE = "start_here"
 # Holds a card at 128 tokens and a slow CPU at 128k; fixed, so that points arriving move nothing.
 SECONDS = (1e-6, 1e3)
+LAUNCH = (
+    "Above it: launch times, matrices too narrow for the full rate, and elementwise work that bandwidth does "
+    "not limit."
+)
 LABELS = {
     "naive_reference": "naive",
     "fused_reference": "SDPA",
@@ -178,8 +182,8 @@ curves = {key: dict(curve) for key, curve in lines(run, list(TOKENS)).items()}
 both = [*marks_of(scene.recorded, recorded=True), *marks_of(run, recorded=False)]
 expected = lambda mark: curves[mark.series].get(mark.x)  # noqa: E731
 skeleton.gap(
-    gaps.times_text(gaps.ratios(both, kind, LABELS, expected), where)
-    for kind, where in (("measured", "This machine"), ("recorded", reference.name))
+    gaps.times_text(gaps.ratios(both, kind, LABELS, expected), where, LAUNCH)
+    for kind, where in (("measured", "this machine"), ("recorded", reference.name))
 )
 scores = score_bytes(scene.batch, model.heads, scene.context, scene.context, bytes_each)
 skeleton.misconception(

@@ -84,14 +84,21 @@ def tokens_axis(title: str, *, linear_up_to: int | None = None, room: float = 0.
     return _with_room(title, TOKENS, tokens_label, room)
 
 
-def counts_axis(title: str, counts: Sequence[int], *, room: float = 0.0) -> Axis:
-    """Batches, or any other count over powers of two, on log2.
+def counts_axis(
+    title: str, counts: Sequence[int], *, linear_up_to: int | None = None, room: float = 0.0
+) -> Axis:
+    """Batches, or any other count over powers of two, on log2 or from zero.
 
     Args:
         title: the axis title.
-        counts: the ticks, in order.
+        counts: the ticks of the logarithmic axis, in order.
+        linear_up_to: the largest count of a linear axis; None for the logarithmic one.
         room: part of the axis kept free on the right for direct labels, 0 to 0.5.
     """
+    if linear_up_to is not None:
+        step = max(1, linear_up_to // 8)
+        ticks = tuple((float(tick), str(tick)) for tick in range(0, linear_up_to + 1, step))
+        return Axis(title, 0, linear_up_to / (1 - room), ticks, None)
     return _with_room(title, counts, str, room)
 
 
@@ -145,6 +152,8 @@ def _ends(values: Iterable[float]) -> tuple[float, float]:
 
 def _log_axis(title: str, low: float, high: float, base: int, label: Any) -> Axis:
     first, last = math.floor(math.log(low, base) + 1e-9), math.ceil(math.log(high, base) - 1e-9)
+    first -= float(base) ** first > low  # the logarithm rounds
+    last += float(base) ** last < high
     last = max(last, first + 1)
     # Binary ticks stand at 1, 32 and 1,024 units: their labels stay short.
     steps = (1, 2, 5, 10) if base == 2 else (1, 3, 6)

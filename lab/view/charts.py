@@ -169,10 +169,12 @@ def _notes(palette: Palette, place: dict[str, Any]) -> list[alt.Chart]:
     here, rings = _chart("marker_x"), _chart("notes")
     rule = here.mark_rule(color=palette.text, strokeWidth=1, opacity=0.6, clip=True).encode(x=place["x"])
     ring = rings.mark_point(shape="circle", filled=False, size=260, strokeWidth=2, color=palette.text)
-    text = rings.mark_text(
-        align="left", baseline="top", dx=12, dy=6, fontSize=14, fontWeight=600, color=palette.text
+    style: dict[str, Any] = {"align": "left", "baseline": "top", "dx": 12, "dy": 6, "fontSize": 14}
+    halo = rings.mark_text(**style, fontWeight=600, color=palette.background).encode(
+        **place, text="label:N", stroke=alt.value(palette.background), strokeWidth=alt.value(5)
     )
-    return [rule, ring.encode(**place), text.encode(**place, text="label:N")]
+    text = rings.mark_text(**style, fontWeight=600, color=palette.text).encode(**place, text="label:N")
+    return [rule, ring.encode(**place), halo, text]
 
 
 def _spread(colour: Any, x: Any, low: Any) -> alt.Chart:

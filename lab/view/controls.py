@@ -32,6 +32,31 @@ def choice(page: str, name: str, label: str, options: dict[str, str], help: str 
     return chosen if chosen in options else values[0]
 
 
+def pick(page: str, name: str, label: str, options: dict[str, str], help: str | None = None) -> str:
+    """One of a few options whose texts are too long for buttons.
+
+    Args:
+        page: the page's file name.
+        name: of the control, part of its key.
+        label: what stands above it.
+        options: text by value; the first is the default.
+        help: a sentence for the tooltip.
+
+    Returns:
+        The chosen value, always one of the options.
+    """
+    values = tuple(options)
+    chosen = st.selectbox(
+        label,
+        values,
+        format_func=options.__getitem__,
+        key=f"{page}_{name}",
+        help=help,
+        persist_state="session",
+    )
+    return chosen if chosen in options else values[0]
+
+
 def causal(page: str) -> bool:
     """The mask: causal, or none. Both are what attention is used with; they do not cost the same."""
     options = {"causal": "Causal", "full": "Full"}

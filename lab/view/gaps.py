@@ -54,24 +54,25 @@ def peaks_text(found: Sequence[Ratio], where: str) -> str:
     off = abs(worst.value - 1)
     if off <= CLOSE:
         return (
-            f"**{where}:** all {len(found)} measured peaks are within {digits(100 * off, 2)} % "
+            f"**{_capital(where)}:** all {len(found)} measured peaks are within {digits(100 * off, 2)} % "
             "of the prediction."
         )
     close = sum(abs(ratio.value - 1) <= CLOSE for ratio in found)
     return (
-        f"**{where}:** {close} of {len(found)} peaks are within {digits(100 * CLOSE)} % "
+        f"**{_capital(where)}:** {close} of {len(found)} peaks are within {digits(100 * CLOSE)} % "
         f"of the prediction. The farthest is {worst.label} at T = {tokens_label(int(worst.mark.x))}: "
         f"{digits(worst.value)} times what the list of live tensors gives. The smaller the tensors, the "
         "more a library's own workspace and rounding to whole blocks weigh."
     )
 
 
-def times_text(found: Sequence[Ratio], where: str) -> str:
+def times_text(found: Sequence[Ratio], where: str, reasons: str) -> str:
     """How measured times compare with the bound.
 
     Args:
         found: measured over the bound.
         where: the device, in words.
+        reasons: why times lie above the bound here.
     """
     if not found:
         return f"Nothing measured on {where} fits this scenario."
@@ -79,12 +80,15 @@ def times_text(found: Sequence[Ratio], where: str) -> str:
     for label in dict.fromkeys(ratio.label for ratio in found):
         own = [ratio.value for ratio in found if ratio.label == label]
         low, high = digits(min(own), 2), digits(max(own), 2)
-        parts.append(f"{label} {low}" if low == high else f"{label} {low} to {high}")
+        parts.append(f"{label}: {low}" if low == high else f"{label}: {low} to {high}")
     text = (
-        f"**{where}:** measured time over the bound: {'; '.join(parts)}. The bound is what the named "
-        "ceilings allow if every pass ran at full rate, one by one. Above it: launch times, matrices too "
-        "narrow for the full rate, and elementwise work that bandwidth does not limit."
+        f"**{_capital(where)}**, measured time over the bound: {'; '.join(parts)}. The bound is what the "
+        f"named ceilings allow if every pass ran at full rate, one by one. {reasons}"
     )
     if any(ratio.value < 1 for ratio in found):
         text += " A value below 1 means that part of the traffic stayed in a cache."
     return text
+
+
+def _capital(words: str) -> str:
+    return words[:1].upper() + words[1:]

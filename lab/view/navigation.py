@@ -48,7 +48,7 @@ ENTRIES = (
         "Decode",
         "kv_cache",
         "KV cache",
-        "How many bytes are kept and read, and when does KV traffic overtake the weights?",
+        "How many bytes are kept and read; when do they pass the weights?",
     ),
 )
 

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
     from lab.view.scenario import Scenario
 
-# Horizontal padding and the sidebar's spacing have no setting of their own; the test ids are Streamlit's.
+# Horizontal padding, the sidebar's spacing and the colour of chosen values have no setting of their own.
 _STYLE = """<style>
+button[kind="segmented_controlActive"], [data-testid="stSliderThumbValue"] {color: TEXT_COLOUR;}
 [data-testid="stMainBlockContainer"] {padding-left: 1.5rem; padding-right: 1.5rem;}
 [data-testid="stSidebarUserContent"] {padding-left: 0; padding-right: 0;}
 [data-testid="stSidebarUserContent"] [data-testid="stVerticalBlock"] {gap: 0.6rem;}
@@ -35,9 +36,13 @@ HEIGHT_PX = 430
 PREDICTED, MEASURED, RECORDED = ("Predicted", "gray"), ("Measured here", "green"), ("Recorded on", "violet")
 
 
-def style() -> None:
-    """Reduce the padding, so that question, controls and chart fit above the fold at 1024×768."""
-    st.html(_STYLE)
+def style(palette: Palette) -> None:
+    """Reduce the padding, so that question, controls and chart fit above the fold at 1024×768.
+
+    Args:
+        palette: of the theme in use; chosen values are written in its text colour.
+    """
+    st.html(_STYLE.replace("TEXT_COLOUR", palette.text))
 
 
 def opening(file: str) -> None:

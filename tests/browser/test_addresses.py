@@ -1,0 +1,81 @@
+"""Links: whatever way a reader comes to a page, the scenario in the address is the one on the page."""
+
+import pytest
+
+from tests.browser.reader import scenario, settle, text, wait_for_chart
+
+pytestmark = pytest.mark.browser
+
+ASKED = {"model": "Llama-3-8B", "context": "8k", "batch": "16", "dtype": "bf16", "units": "GB"}
+QUERY = "?" + "&".join(f"{key}={value}" for key, value in ASKED.items())
+
+
+def menu(page, section: str, title: str) -> None:
+    page.get_by_role("button", name=section).click()
+    page.get_by_role("link", name=title).first.click()
+
+
+@pytest.mark.parametrize("file", ["kv_cache", "score_tensor"])
+def test_a_cold_deep_link_shows_its_page_with_its_scenario(new_server, new_page, file: str) -> None:
+    page = new_page(f"/{file}{QUERY}", server=new_server())
+    wait_for_chart(page, file)
+    assert scenario(page) == ASKED
+
+
+def test_warm_link_back_reload_and_page_to_page_keep_the_scenario(new_page) -> None:
+    page = new_page(f"/score_tensor{QUERY}")
+    wait_for_chart(page, "score_tensor")
+    assert scenario(page) == ASKED
+
+    menu(page, "Decode", "KV cache")
+    wait_for_chart(page, "kv_cache")
+    assert scenario(page) == ASKED
+
+    page.get_by_role("link", name="The T×T tensor").last.click()
+    wait_for_chart(page, "score_tensor")
+    assert scenario(page) == ASKED
+
+    page.go_back()
+    wait_for_chart(page, "kv_cache")
+    assert scenario(page) == ASKED
+
+    page.reload()
+    wait_for_chart(page, "kv_cache")
+    assert scenario(page) == ASKED
+
+    menu(page, "Start", "Start here")
+    wait_for_chart(page, "start_here")
+    assert scenario(page) == ASKED
+    page.go_forward()
+
+
+def test_a_change_of_the_scenario_goes_into_the_address_and_moves_the_chart(new_page) -> None:
+    page = new_page("/score_tensor")
+    wait_for_chart(page, "score_tensor")
+    before = page.locator("h3").first.inner_text()
+    page.locator(".st-key-context [role=slider]").press("ArrowRight")
+    page.wait_for_url("**context=2k**")
+    settle(page)
+    assert page.locator("h3").first.inner_text() != before
+    assert "At T = 2k" in page.locator("h3").first.inner_text()
+
+
+def test_an_unknown_label_falls_back_with_a_sentence(new_page) -> None:
+    page = new_page("/kv_cache?model=GPT-9&context=4k")
+    wait_for_chart(page, "kv_cache")
+    assert "“GPT-9”, which is not one of the options here; showing GPT-2 small" in text(page)
+    assert scenario(page)["context"] == "4k"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_question_controls_measure_and_chart_are_above_the_fold(new_page, scheme: str) -> None:
+    for file, address in (("start_here", "/"), ("score_tensor", "/score_tensor"), ("kv_cache", "/kv_cache")):
+        page = new_page(address, color_scheme=scheme)
+        wait_for_chart(page, file)
+        for part in ("h1", f".st-key-measure_{file}", "[data-testid=stVegaLiteChart]"):
+            box = page.locator(part).first.bounding_box()
+            assert box["y"] + box["height"] <= 768, (
+                f"{file}: {part} ends at {box['y'] + box['height']:.0f} px"
+            )
+        size = page.evaluate("[document.documentElement.scrollWidth, window.innerWidth]")
+        assert size[0] <= size[1]

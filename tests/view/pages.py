@@ -1,0 +1,76 @@
+"""A page run without a browser, and what stands on it."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+from streamlit.testing.v1 import AppTest
+
+ROOT = Path(__file__).resolve().parents[2]
+FILES = ("start_here", "score_tensor", "kv_cache")
+NO_NUMBER = re.compile(r"(?<![\w.])(nan|inf|infinity|None|null)(?![\w])", re.IGNORECASE)
+MASKS = re.compile(r"\b(is|all) -inf\b")  # tensors of the math backend
+
+
+def open_page(file: str, **state: Any) -> AppTest:
+    """Run a page with a scenario, as the sidebar's widgets would hold it."""
+    at = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60)
+    for name, value in state.items():
+        at.session_state[name] = value
+    at.run()
+    return go(at, file)
+
+
+def go(at: AppTest, file: str) -> AppTest:
+    if file != FILES[0]:
+        at.switch_page(f"pages/{file}.py").run()
+    return at
+
+
+def words(at: AppTest) -> str:
+    """Everything that is written on the page, charts aside."""
+    kinds = ("title", "subheader", "markdown", "caption", "metric", "latex", "info", "warning", "success")
+    texts = []
+    for kind in kinds:
+        for element in at.main.get(kind):
+            proto = element.proto
+            parts = [getattr(proto, name, "") for name in ("body", "label", "delta", "help")]
+            texts += [str(part) for part in (element.value if hasattr(element, "value") else "", *parts)]
+    return "\n".join(texts)
+
+
+def chart(at: AppTest) -> tuple[dict[str, Any], dict[str, list[dict[str, Any]]]]:
+    """The spec of the page's main chart and its data by name."""
+    proto = at.main.get("vega_lite_chart")[0].proto
+    data = {}
+    for dataset in proto.datasets:
+        with pyarrow.ipc.open_stream(io.BytesIO(dataset.data.data)) as reader:
+            data[dataset.name] = reader.read_all().to_pylist()
+    return json.loads(proto.spec), data
+
+
+def line(at: AppTest, series: str) -> dict[float, float]:
+    """One line of the chart: y by x."""
+    return {row["x"]: row["y"] for row in chart(at)[1]["lines"] if row["series"] == series}
+
+
+def faults(at: AppTest) -> list[str]:
+    """What must never stand on a page: exceptions, NaN, infinity, None."""
+    found = [f"exception: {item.value}" for item in at.exception]
+    found += [f"text: {match.group()}" for match in NO_NUMBER.finditer(MASKS.sub("", words(at)))]
+    spec, data = chart(at)
+    found += [f"spec: {match.group()}" for match in re.finditer(r"\bNaN\b|Infinity", json.dumps(spec))]
+    for name, rows in data.items():
+        for row in rows:
+            for value in row.values():
+                if isinstance(value, float) and not math.isfinite(value):
+                    found.append(f"{name}: {row}")
+                if isinstance(value, str) and NO_NUMBER.search(value):
+                    found.append(f"{name}: {row}")
+    return found

@@ -1,0 +1,84 @@
+import ast
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from lab.cost import catalog
+from lab.measure import jobs
+from lab.view import navigation, scenario
+from lab.view.axes import TOKENS
+from tests.view.pages import FILES, ROOT, go, open_page
+
+
+@pytest.fixture(autouse=True)
+def _no_child_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "machine", lambda: None)
+
+
+def test_labels_are_unique_because_the_address_holds_them() -> None:
+    for choice in scenario.choices():
+        labels = [choice.text(option) for option in choice.options]
+        assert len(set(labels)) == len(labels)
+        assert choice.default in choice.options
+
+
+def test_the_labels_of_links_stay_what_they_are() -> None:
+    by_key = {choice.key: choice for choice in scenario.choices()}
+    assert [by_key["context"].text(T) for T in TOKENS] == [
+        *("128", "256", "512", "1k", "2k", "4k", "8k", "16k", "32k", "64k", "128k")
+    ]
+    assert by_key["model"].text("gpt2") == "GPT-2 small"
+    assert set(by_key["model"].options) == set(catalog.models())
+    assert [by_key["units"].text(unit) for unit in by_key["units"].options] == ["GiB", "GB"]
+    assert list(by_key) == ["model", "context", "batch", "dtype", "device", "recorded", "units"]
+
+
+def test_the_scenario_survives_from_page_to_page() -> None:
+    at = open_page("start_here", model="llama-3-8b", context=8192, batch=16, dtype="bf16")
+    for file in (*FILES[1:], *FILES):
+        at = go(at, file) if file != FILES[0] else at.switch_page("pages/start_here.py").run()
+        assert at.sidebar.selectbox[0].value == "llama-3-8b"
+        assert [slider.value for slider in at.sidebar.select_slider] == [8192, 16]
+
+
+def test_an_unknown_label_falls_back_with_a_sentence_that_stays_until_a_change() -> None:
+    at = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60)
+    at.query_params["model"] = "GPT-9"
+    at.query_params["context"] = "7"
+    at.run()
+    sentences = [warning.value for warning in at.warning]
+    assert sentences[0] == (
+        "The link asks for model “GPT-9”, which is not one of the options here; showing GPT-2 small."
+    )
+    assert "“7”" in sentences[1]
+    assert at.sidebar.selectbox[0].value == "gpt2"
+    at.run()
+    assert len(at.warning) == 2
+    at.sidebar.selectbox[0].set_value("llama-3-8b").run()
+    assert not at.warning
+
+
+def test_a_known_label_in_the_address_sets_the_widget() -> None:
+    at = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60)
+    at.query_params["model"] = "Llama-3-8B"
+    at.query_params["context"] = "8k"
+    at.run()
+    assert not at.warning
+    assert at.sidebar.selectbox[0].value == "llama-3-8b"
+    assert at.sidebar.select_slider[0].value == 8192
+
+
+def test_every_page_of_the_list_has_a_file_and_every_file_is_on_the_list() -> None:
+    listed = {entry.file for entry in navigation.ENTRIES}
+    assert listed == {path.stem for path in (ROOT / "pages").glob("*.py")} == set(FILES)
+    assert navigation.neighbours(FILES[0])[0] is None
+    assert navigation.neighbours(FILES[-1])[1] is None
+    with pytest.raises(ValueError, match="file must be one of start_here"):
+        navigation.entry("no_such_page")
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_a_pages_first_statement_is_the_guard(file: str) -> None:
+    body = ast.parse((ROOT / "pages" / f"{file}.py").read_text(encoding="utf-8")).body
+    first = next(node for node in body[1:] if not isinstance(node, ast.Import | ast.ImportFrom))
+    assert ast.unparse(first) == "navigation.guard()"
