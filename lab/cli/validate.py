@@ -15,6 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
+from lab.cli.exits import CRASHED, REFUSED, fail
 from lab.cli.validation_tables import cell_table, constant_table, score_table, table, verdict
 from lab.cost.calibration import Calibration
 from lab.cost.catalog import card, model
@@ -50,13 +51,13 @@ def validate(
     verdicts = chapter_part(cells) + published_part(cells)
     events: list[dict[str, Any]] = []
     if load is not None:
-        events = [json.loads(line) for line in load.read_text("utf-8").splitlines()]
+        events = read_events(load)
     elif machine:
         events = list(
             measured({"device": device, "threads": threads, "rounds": rounds, "patience_s": patience})
         )
         if save is not None:
-            save.write_text("".join(json.dumps(event) + "\n" for event in events), encoding="utf-8")
+            write_events(save, events)
     if events:
         verdicts += machine_part(events, cells)
     typer.echo("\n## Verdicts\n\n" + "\n".join(f"- {line}" for line in verdicts))
@@ -162,7 +163,7 @@ def measured(grid: dict[str, Any]) -> Iterator[dict[str, Any]]:
         "calibration" and "cell" events.
 
     Raises:
-        typer.Exit: the child failed; its last words are on standard error.
+        typer.Exit: the grid was refused, or the child crashed: its last words are on standard error.
     """
     process = subprocess.Popen(
         CHILD, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
@@ -174,14 +175,48 @@ def measured(grid: dict[str, Any]) -> Iterator[dict[str, Any]]:
         process.stdin.flush()
         for line in process.stdout:
             event = json.loads(line)
-            if event["event"] == "progress":
+            if event["event"] == "error":
+                fail(event["message"], REFUSED)
+            elif event["event"] == "progress":
                 typer.echo(f"\r\033[K{event['what']}", err=True, nl=False)
             else:
                 yield event
         typer.echo("\r\033[K", err=True, nl=False)
     if process.returncode:
-        typer.echo(f"the measuring process ended with exit code {process.returncode}", err=True)
-        raise typer.Exit(5)
+        fail(f"the measuring process ended with exit code {process.returncode}", CRASHED)
+
+
+def read_events(path: Path) -> list[dict[str, Any]]:
+    """Read a file that `write_events` wrote.
+
+    Args:
+        path: the file.
+
+    Returns:
+        The events.
+
+    Raises:
+        typer.Exit: it cannot be read, or is not such a file.
+    """
+    try:
+        events = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+        if not all(isinstance(event, dict) and "event" in event for event in events):
+            raise ValueError("its lines are not events")
+    except (OSError, ValueError) as error:
+        fail(f"{path.name} cannot be read as the file of a validation: {error}")
+    return events
+
+
+def write_events(path: Path, events: Iterable[dict[str, Any]]) -> None:
+    """Write events, a line each.
+
+    Raises:
+        typer.Exit: the file cannot be written.
+    """
+    try:
+        path.write_text("".join(json.dumps(event) + "\n" for event in events), encoding="utf-8")
+    except OSError as error:
+        fail(f"{path.name} cannot be written: {error.strerror}")
 
 
 def _cell(row: dict[str, Any]) -> Cell:

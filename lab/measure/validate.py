@@ -243,10 +243,23 @@ def grid_from_json(text: str) -> Grid:
     return Grid(**{**values, **lists})
 
 
-def main() -> None:
-    """Run the grid on stdin and print its events."""
-    run(grid_from_json(sys.stdin.readline()), lambda event: print(json.dumps(event), flush=True))
+def main() -> int:
+    """Run the grid on stdin and print its events, or why it was refused.
+
+    Returns:
+        The exit code: 0, or 3 for a grid that cannot be.
+    """
+
+    def emit(event: Mapping[str, Any]) -> None:
+        print(json.dumps(event), flush=True)
+
+    try:
+        run(grid_from_json(sys.stdin.readline()), emit)
+    except ValueError as error:
+        emit({"event": "error", "message": str(error)})
+        return 3
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -192,6 +192,20 @@ def test_a_missed_limit_is_an_exit_code(tmp_path) -> None:
     assert "MISSED: this machine, prefill: mean 100.0%" in result.output
 
 
+@pytest.mark.parametrize(
+    ("options", "code", "message"),
+    [
+        (["--device", "cuda:77"], 3, "device is 'cuda:77', but"),
+        (["--load", "missing.jsonl"], 2, "missing.jsonl cannot be read as the file of a validation"),
+    ],
+)
+def test_what_cannot_be_done_is_one_sentence_and_an_exit_code(options, code, message) -> None:
+    result = CliRunner().invoke(APP, options)
+    assert result.exit_code == code
+    assert f"Error: {message}" in result.output
+    assert "Traceback" not in result.output
+
+
 def test_tables_line_up_and_say_fitted_where_nothing_was_proved() -> None:
     cells = [Cell("a", "first", 1.1, 1.0), Cell("a", "second", 1.0, 1.0, FITTED)]
     lines = cell_table(cells).splitlines()
