@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from lab.runs.checks import Check, Record, flag, many, one_of, optional, pattern, whole
 
-EXPERIMENTS = ("memory", "scaling", "decode", "selftest")
+EXPERIMENTS = ("memory", "scaling", "decode", "selftest", "calibrate")
 IMPLEMENTATIONS = ("naive", "math", "flash", "efficient", "cudnn", "sdpa")
 DTYPES = ("fp64", "fp32", "bf16", "fp16")
 
@@ -29,7 +29,7 @@ class JobSpec(Record):
     """One measuring job.
 
     Args:
-        experiment: "memory", "scaling", "decode" or "selftest".
+        experiment: one of EXPERIMENTS.
         device: "auto" (an accelerator where there is one), "cpu", "cuda", "cuda:1", "mps" or "xpu".
         dtype: "auto" (what the device is good at), "fp64", "fp32", "bf16" or "fp16".
         lengths: key/value lengths T, in tokens.
@@ -98,6 +98,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "scaling": {},
     "decode": {"lengths": (128, 1024, 4096), "batches": (1, 4, 16)},
     "selftest": {"lengths": (128, 256, 512, 1024), "implementations": ("naive", "sdpa"), "rounds": 5},
+    "calibrate": {},
 }
 
 

@@ -6,11 +6,12 @@ An experiment is a class with a `name`; `run` is given a job, a part ("time" or 
 from __future__ import annotations
 
 from lab.measure.experiments.base import Experiment
+from lab.measure.experiments.calibrate import Calibrate
 from lab.measure.experiments.decode import Decode
 from lab.measure.experiments.memory import Memory
 from lab.measure.experiments.scaling import Scaling
 from lab.measure.experiments.selftest import Selftest
 
 EXPERIMENTS: dict[str, Experiment] = {
-    experiment.name: experiment for experiment in (Memory(), Scaling(), Decode(), Selftest())
+    experiment.name: experiment for experiment in (Memory(), Scaling(), Decode(), Selftest(), Calibrate())
 }
