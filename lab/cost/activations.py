@@ -130,7 +130,7 @@ def _attention(attention: Attention, element: int) -> list[Kept]:
     """Inputs of the norm and of every product around the core; of MLA also the compressed vectors."""
     heads = attention.heads
     kept = [
-        Kept("norm input", attention.hidden, element),
+        Kept("attention norm's input", attention.hidden, element),
         Kept("projections' input", attention.hidden, element),
         Kept("q", heads * attention.head_dim, element),
         Kept("k", attention.kv_heads * attention.head_dim, element),
@@ -161,7 +161,10 @@ def _scores(attention: Attention, context: int, element: int, scores: str, dropo
 
 def _feed_forward(block: FeedForward, element: int) -> list[Kept]:
     """Inputs of the norm, of both products and of the activation; gated also the operands of the gate."""
-    kept = [Kept("norm input", block.hidden, element), Kept("feed-forward's input", block.hidden, element)]
+    kept = [
+        Kept("feed-forward norm's input", block.hidden, element),
+        Kept("feed-forward's input", block.hidden, element),
+    ]
     width = block.active_experts * block.intermediate + block.shared_intermediate
     names = ("gate", "up", "activated gate", "down's input") if block.gated else ("up", "down's input")
     kept += [Kept(name, width, element) for name in names]
