@@ -9,8 +9,6 @@ as soon as q_len and kv_len differ.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -42,14 +40,14 @@ def naive_attention(q: Tensor, k: Tensor, v: Tensor, *, causal: bool) -> Tensor:
         ValueError: shapes that do not fit each other.
     """
     check_shapes(q, k, v, causal)
-    scores = _matmul_grouped(q, k.transpose(-2, -1))
+    scores = matmul_grouped(q, k.transpose(-2, -1))
     scores = scores * (1 / math.sqrt(q.shape[-1]))
     if causal and q.shape[2] > 1:
         mask = visible_keys(q.shape[2], k.shape[2], q.device)
         scores = scores.masked_fill(~mask, -math.inf)
     probabilities = torch.softmax(scores, dim=-1)
     del scores
-    return _matmul_grouped(probabilities, v)
+    return matmul_grouped(probabilities, v)
 
 
 def naive_inplace(q: Tensor, k: Tensor, v: Tensor, *, causal: bool) -> Tensor:
@@ -68,7 +66,7 @@ def naive_inplace(q: Tensor, k: Tensor, v: Tensor, *, causal: bool) -> Tensor:
         ValueError: shapes that do not fit each other.
     """
     check_shapes(q, k, v, causal)
-    scores = _matmul_grouped(q, k.transpose(-2, -1))
+    scores = matmul_grouped(q, k.transpose(-2, -1))
     scores.mul_(1 / math.sqrt(q.shape[-1]))
     if causal and q.shape[2] > 1:
         ones = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=q.device)
@@ -77,7 +75,7 @@ def naive_inplace(q: Tensor, k: Tensor, v: Tensor, *, causal: bool) -> Tensor:
         scores.masked_fill_(hidden, -math.inf)
     probabilities = torch.softmax(scores, dim=-1)
     del scores
-    return _matmul_grouped(probabilities, v)
+    return matmul_grouped(probabilities, v)
 
 
 def sdpa(q: Tensor, k: Tensor, v: Tensor, *, backend: str | None = None, causal: bool) -> Tensor:
@@ -133,10 +131,17 @@ def visible_keys(q_len: int, kv_len: int, device: torch.device) -> Tensor:
     return ones.tril(diagonal=kv_len - q_len)
 
 
-def _matmul_grouped(a: Tensor, b: Tensor) -> Tensor:
-    """Multiply (batch, heads, rows, n) by (batch, kv_heads, n, columns); a group of heads shares one b.
+def matmul_grouped(a: Tensor, b: Tensor) -> Tensor:
+    """Multiply heads by the KV head of their group.
 
     The group is folded into the rows, so that no K or V is copied.
+
+    Args:
+        a: (batch, heads, rows, n).
+        b: (batch, kv_heads, n, columns).
+
+    Returns:
+        (batch, heads, rows, columns).
     """
     batch, heads, rows, _ = a.shape
     folded = a.reshape(batch, b.shape[1], -1, a.shape[-1])
@@ -211,40 +216,3 @@ def reference(q: Tensor, k: Tensor, v: Tensor, *, causal: bool, rows: Tensor | N
                     scores.masked_fill_(unseen, -math.inf)
                 output[sequence, heads, start : start + block] = scores.softmax(dim=-1) @ values
     return output
-
-
-@dataclass(frozen=True)
-class Implementation:
-    """One way to compute attention: `function(q, k, v, causal=...)`, and the backend it asks PyTorch for.
-
-    `role` groups implementations that behave alike: "naive", "math" or "fused". `cost_name` is what lab.cost
-    calls it, or None where no closed form exists.
-    """
-
-    name: str
-    function: Callable[..., Tensor]
-    role: str
-    backend: str | None = None
-    cost_name: str | None = None
-
-
-def _with_backend(name: str) -> Callable[..., Tensor]:
-    def call(q: Tensor, k: Tensor, v: Tensor, *, causal: bool) -> Tensor:
-        return sdpa(q, k, v, backend=name, causal=causal)
-
-    return call
-
-
-IMPLEMENTATIONS = {
-    entry.name: entry
-    for entry in (
-        Implementation("naive", naive_attention, "naive", cost_name="naive"),
-        Implementation("naive_inplace", naive_inplace, "naive", cost_name="naive_inplace"),
-        Implementation("math", _with_backend("math"), "math", "math", "math"),
-        Implementation("flash", _with_backend("flash"), "fused", "flash", "flash"),
-        Implementation("efficient", _with_backend("efficient"), "fused", "efficient", "efficient"),
-        Implementation("cudnn", _with_backend("cudnn"), "fused", "cudnn"),
-        Implementation("sdpa", sdpa, "fused"),
-    )
-}
-"""Everything that can be measured, by the name a job asks for; "sdpa" is PyTorch's default dispatch."""

@@ -19,8 +19,8 @@ from lab.cost.calls import AttentionCall
 from lab.cost.limits import kernel_limit
 from lab.measure import allocator
 from lab.measure.accuracy import Truth, check
-from lab.measure.attention import IMPLEMENTATIONS
 from lab.measure.device import Call
+from lab.measure.implementations import IMPLEMENTATIONS
 from lab.measure.job import Job
 from lab.measure.kernels import attempt, is_out_of_memory, mismatch, observe
 from lab.measure.memory import guard

@@ -96,6 +96,7 @@ class Job:
         Returns:
             The point, with the predicted peak and what is to be known of the dtype.
         """
+        found.setdefault("predicted_peak_bytes", predicted_peak(implementation, call, backend))
         slow = self.device.dtype_warning(self.dtype)
         return Point(
             experiment=self.spec.experiment,
@@ -109,7 +110,6 @@ class Job:
             head_dim=call.head_dim,
             dtype=call.dtype,
             causal=call.causal,
-            predicted_peak_bytes=predicted_peak(implementation, call, backend),
             warnings=(*warnings, slow) if slow else warnings,
             **found,
         )

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from lab.measure.attention import IMPLEMENTATIONS
+from lab.measure.implementations import IMPLEMENTATIONS
 from lab.measure.trace import Trace, record
 
 # The operator inside scaled_dot_product_attention, by what PyTorch calls it, and the backend it belongs to

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from lab.cost.calls import AttentionCall
 from lab.cost.traffic import peak_extra_bytes
 from lab.measure import allocator
-from lab.measure.attention import IMPLEMENTATIONS
 from lab.measure.device import Device
+from lab.measure.implementations import IMPLEMENTATIONS
 from lab.measure.need import WARM_HEAP_FACTOR, input_bytes, needed_bytes
 
 __all__ = ["WARM_HEAP_FACTOR", "Need", "gib", "guard", "input_bytes", "predicted_peak"]

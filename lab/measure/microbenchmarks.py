@@ -15,7 +15,8 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from lab.measure.attention import IMPLEMENTATIONS, sdpa
+from lab.measure.attention import sdpa
+from lab.measure.implementations import IMPLEMENTATIONS
 
 Call = Callable[[], object]
 

@@ -23,10 +23,10 @@ from lab.cost.calls import AttentionCall
 from lab.cost.prediction import predict_attention
 from lab.measure import accuracy, allocator, kernels
 from lab.measure.accelerators import resolve
-from lab.measure.attention import IMPLEMENTATIONS
 from lab.measure.calibrate import calibrate
 from lab.measure.device import DTYPES, Device
 from lab.measure.gate import Gate, gate_for
+from lab.measure.implementations import IMPLEMENTATIONS
 from lab.measure.memory import guard
 from lab.measure.protocol import Protocol, Samples, time_variants
 from lab.measure.quiet import Quiet

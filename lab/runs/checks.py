@@ -148,6 +148,20 @@ def table(value: Any, name: str) -> dict[str, Any]:
     return result
 
 
+figure_name = pattern(r"[a-z][a-z0-9_]{0,59}", "lower-case letters, digits and underscores")
+
+
+def figures(value: Any, name: str) -> dict[str, float]:
+    """Check named figures: a table of at most 100 finite numbers, each name in lower case with its unit."""
+    result = table(value, name)
+    if len(result) > 100:
+        raise ValueError(f"{name} has {len(result):,} values; at most 100 are allowed")
+    for key, item in result.items():
+        figure_name(key, f"a name in {name}")
+        result[key] = number(-math.inf)(item, f"{name}.{key}")
+    return result
+
+
 class Record:
     """Base of the frozen dataclasses that go into a run file: every field is checked when one is made."""
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import ClassVar
 
-from lab.runs.checks import Check, Record, flag, many, number, one_of, optional, record, text, whole
+from lab.runs.checks import Check, Record, figures, flag, many, number, one_of, optional, record, text, whole
 from lab.runs.spec import DTYPES, EXPERIMENTS, IMPLEMENTATIONS
 
 # From good to bad: when two parts of a point disagree, the worse one stands.
 STATUSES = ("ok", "noisy", "cancelled", "refused", "out_of_memory", "crashed", "wrong")
+
+UNTIMED = ("memory", "backends")
+"""Experiments that count memory and watch kernels, and take no time."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,7 @@ class Point(Record):
     Args:
         experiment: the experiment it belongs to.
         implementation: what was requested.
+        variant: which way of calling it, where an experiment has several, such as "window 256".
         kernel: what was seen to run; None until known.
         status: one of STATUSES.
         reason: why the status is not "ok", in words.
@@ -74,6 +78,7 @@ class Point(Record):
         need_bytes, have_bytes: what a refused point would have needed, and what was free.
         max_abs_error: against the float64 reference.
         tolerance: the largest error that is accepted.
+        measures: what an experiment saw beyond time, memory and error: numbers by name, each with its unit.
         error_rows: which output rows were compared, such as "all" or "64 sampled rows".
         warnings: everything else worth knowing, in words.
 
@@ -83,6 +88,7 @@ class Point(Record):
 
     experiment: str
     implementation: str
+    variant: str | None = None
     kernel: str | None = None
     status: str
     reason: str | None = None
@@ -102,11 +108,13 @@ class Point(Record):
     max_abs_error: float | None = None
     tolerance: float | None = None
     error_rows: str | None = None
+    measures: dict[str, float] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
     CHECKS: ClassVar[Mapping[str, Check]] = {
         "experiment": one_of(*EXPERIMENTS),
         "implementation": one_of(*IMPLEMENTATIONS),
+        "variant": optional(text(60)),
         "kernel": optional(text(400)),
         "status": one_of(*STATUSES),
         "reason": optional(text()),
@@ -120,27 +128,28 @@ class Point(Record):
         "max_abs_error": optional(number()),
         "tolerance": optional(number()),
         "error_rows": optional(text(200)),
+        "measures": figures,
         "warnings": many(text(), 100),
     }
 
     @property
     def key(self) -> tuple[str | int | bool, ...]:
-        """What identifies the cell: experiment, implementation, shape, dtype and mask."""
+        """What identifies the cell: experiment, implementation, shape, dtype, mask and variant."""
         shape = (self.batch, self.heads, self.kv_heads, self.q_len, self.kv_len, self.head_dim)
-        return (self.experiment, self.implementation, *shape, self.dtype, self.causal)
+        return (self.experiment, self.implementation, *shape, self.dtype, self.causal, self.variant or "")
 
     @property
     def accepted(self) -> bool:
         """Whether the point meets the rule of the lab.
 
         It matches the reference within its tolerance, names the kernel that ran, and reports memory as well
-        as time (the memory experiment takes no time).
+        as time (some experiments take no time, see UNTIMED).
         """
         if self.status not in ("ok", "noisy") or self.kernel is None or self.peak_extra_bytes is None:
             return False
         if self.max_abs_error is None or self.tolerance is None or self.max_abs_error > self.tolerance:
             return False
-        return self.experiment == "memory" or self.timing is not None
+        return self.experiment in UNTIMED or self.timing is not None
 
     def merge(self, later: Point) -> Point:
         """Return the point with what a later part found added: its values where it has any, the worse status.
@@ -150,9 +159,11 @@ class Point(Record):
         """
         if later.key != self.key:
             raise ValueError(f"cannot merge points of different cells: {self.key} and {later.key}")
-        values = {field.name: getattr(later, field.name) for field in fields(later)}
+        values = {each.name: getattr(later, each.name) for each in fields(later)}
         added = {name: value for name, value in values.items() if value is not None}
         worse = max(self, later, key=lambda point: STATUSES.index(point.status))
         reason = worse.reason or self.reason or later.reason
+        seen = self.measures | later.measures
         warnings = tuple(dict.fromkeys(self.warnings + later.warnings))
-        return replace(self, **added | {"status": worse.status, "reason": reason, "warnings": warnings})
+        told = {"status": worse.status, "reason": reason, "warnings": warnings, "measures": seen}
+        return replace(self, **added | told)

@@ -8,8 +8,9 @@ import torch
 from measured_shapes import SHAPES, draw
 
 from lab.measure.accuracy import allowed_error, check, truth
-from lab.measure.attention import IMPLEMENTATIONS, naive_attention, reference, sdpa
+from lab.measure.attention import naive_attention, reference, sdpa
 from lab.measure.device import DTYPES
+from lab.measure.implementations import IMPLEMENTATIONS
 from lab.measure.trace import record
 
 ON_THE_CPU = ("naive", "naive_inplace", "math", "flash", "sdpa")

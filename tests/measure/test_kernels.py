@@ -7,7 +7,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
 from lab.measure import kernels
-from lab.measure.attention import IMPLEMENTATIONS, sdpa
+from lab.measure.attention import sdpa
+from lab.measure.implementations import IMPLEMENTATIONS
 from lab.measure.kernels import (
     attempt,
     backend_of,

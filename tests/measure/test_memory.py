@@ -10,8 +10,8 @@ import torch
 from measured_shapes import draw, job
 
 from lab.measure import allocator
-from lab.measure.attention import IMPLEMENTATIONS
 from lab.measure.device import Device
+from lab.measure.implementations import IMPLEMENTATIONS
 from lab.measure.memory import guard, predicted_peak
 from lab.measure.need import WARM_HEAP_FACTOR, input_bytes
 

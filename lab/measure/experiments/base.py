@@ -73,6 +73,15 @@ class Experiment:
             memory_part(grid)
             return
         time_part(grid, self.protocol(job.spec))
+        self.tell_ceilings(job, events)
+
+    def tell_ceilings(self, job: Job, events: Events) -> None:
+        """Measure what the device reaches, after the last timed cell.
+
+        Args:
+            job: device and dtype.
+            events: where it is told.
+        """
         events.progress("ceilings of this device")
         try:
             events.ceilings(probe(job))

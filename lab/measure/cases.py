@@ -1,0 +1,318 @@
+"""Cases: cells that a grid of implementations by lengths does not describe, measured by the same rules.
+
+A case says itself how it is called and what its output must be: a window, a split cache, a whole model, a
+backward pass. The cases of a group are timed against each other in interleaved rounds, so that their ratios
+are paired. As in a grid, a case is first called, judged against float64 and watched; only then timed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from lab.cost.calls import AttentionCall
+from lab.measure.accuracy import Accuracy
+from lab.measure.cells import clean_up
+from lab.measure.device import Call
+from lab.measure.events import Events
+from lab.measure.experiments.base import Experiment
+from lab.measure.gate import Gate, gate_for
+from lab.measure.job import Job
+from lab.measure.kernels import attempt, is_out_of_memory, mismatch, observe
+from lab.measure.memory import Need, guard
+from lab.measure.protocol import Samples, VariantError, time_variants
+from lab.runs import Point
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A case before anything of it is allocated.
+
+    Args:
+        implementation: a name of lab.runs.IMPLEMENTATIONS.
+        call: the shape.
+        variant: which way of calling it, or None.
+    """
+
+    implementation: str
+    call: AttentionCall
+    variant: str | None = None
+
+    @property
+    def label(self) -> str:
+        """What tells it from the other cases of its group, in words."""
+        mask = "causal" if self.call.causal else "full"
+        return ", ".join(part for part in (self.implementation, self.variant, mask) if part)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A case that can be run.
+
+    Args:
+        plan: what it is.
+        run: runs it once and returns its output.
+        judge: compares an output with the truth.
+        measures: numbers known of it, by name.
+        warnings: in words.
+        cold: runs it the first time, where that is another thing than `run`.
+    """
+
+    plan: Plan
+    run: Call
+    judge: Callable[[Any], Accuracy]
+    measures: dict[str, float] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A case that passed its check, and the fields of its point that are known."""
+
+    case: Case
+    backend: str | None
+    first_call_s: float
+    found: dict[str, Any]
+
+    def point(self, job: Job, status: str, *said: str, **found: Any) -> Point:
+        """Make its point, with what was found since."""
+        plan = self.case.plan
+        warnings = (*self.case.warnings, *said)
+        both = self.found | found
+        return case_point(job, plan, status, backend=self.backend, warnings=warnings, **both)
+
+
+def case_point(job: Job, plan: Plan, status: str, **found: Any) -> Point:
+    """Make the point of a case.
+
+    Args:
+        job: where it belongs.
+        plan: the case.
+        status: one of lab.runs.STATUSES.
+        found: fields of the point.
+
+    Returns:
+        The point.
+    """
+    return job.point(plan.implementation, plan.call, status, variant=plan.variant, **found)
+
+
+class CaseExperiment(Experiment):
+    """An experiment over groups of cases; subclasses list the plans and make the cases of a group."""
+
+    paired: ClassVar[bool] = True
+
+    def plans(self, job: Job) -> Sequence[Sequence[Plan]]:
+        """List the groups, each of cases that are timed against each other."""
+        raise NotImplementedError
+
+    def cases(self, job: Job, plans: Sequence[Plan]) -> Sequence[Case]:
+        """Allocate and make the cases of a group, of the plans that fit into memory."""
+        raise NotImplementedError
+
+    def need(self, job: Job, plan: Plan, part: str) -> Need:
+        """Compare the memory a case needs with what may be taken."""
+        warm = part == "time" and job.warm_heap
+        return guard(plan.implementation, plan.call, job.device, warm_heap=warm)
+
+    def refusal(self, job: Job, plan: Plan) -> str | None:
+        """Say why a case must not run, whatever the memory; None when it may."""
+        return None
+
+    def run(self, job: Job, part: str, events: Events) -> None:
+        """Run one part.
+
+        Args:
+            job: what is measured, and where.
+            part: "time" or "memory".
+            events: where points are told.
+        """
+        if part not in self.parts:
+            events.plan(0)
+            return
+        groups = self.plans(job)
+        events.plan(sum(len(group) for group in groups))
+        gate = gate_for(job.device.kind, job.threads)
+        for group in groups:
+            self._group(job, part, events, gate, group)
+            clean_up(job)
+        if part == "time":
+            self.tell_ceilings(job, events)
+
+    def _group(self, job: Job, part: str, events: Events, gate: Gate, group: Sequence[Plan]) -> None:
+        """Measure the cases of one group; what it allocated is free when this returns."""
+        plans = list(self._fitting(job, part, events, group))
+        if not plans:
+            return
+        events.progress(f"{where(plans[0])}: inputs and float64 reference")
+        try:
+            cases = self.cases(job, plans)
+        except (RuntimeError, MemoryError) as error:
+            for plan in plans:
+                events.point(short_of_memory(job, plan, error))
+            return
+        checked = list(examined(job, cases, events))
+        points = counted(job, checked) if part == "memory" else self._timed(job, checked, gate, events)
+        for point in points:
+            events.point(point)
+
+    def _fitting(self, job: Job, part: str, events: Events, group: Sequence[Plan]) -> Iterator[Plan]:
+        for plan in group:
+            need = self.need(job, plan, part)
+            reason = self.refusal(job, plan)
+            if reason is None and need.fits:
+                yield plan
+                continue
+            sizes = {} if need.fits else {"need_bytes": need.need_bytes, "have_bytes": need.have_bytes}
+            events.point(case_point(job, plan, "refused", reason=reason or need.reason, **sizes))
+
+    def _timed(self, job: Job, cases: list[Checked], gate: Gate, events: Events) -> Iterator[Point]:
+        """Time cases against each other; without one that runs out of memory, start anew."""
+        while cases:
+            labels = {each.case.plan.label: each for each in cases}
+            here = where(cases[0].case.plan)
+            try:
+                samples = time_variants(
+                    job.device,
+                    {label: each.case.run for label, each in labels.items()},
+                    self.protocol(job.spec),
+                    gate,
+                    lambda what, here=here: events.progress(f"{here}: {what}"),  # type: ignore[misc]
+                )
+            except VariantError as failed:
+                lost = labels[failed.variant]
+                yield short_of_memory(job, lost.case.plan, failed.__cause__ or failed)
+                cases = [each for each in cases if each is not lost]
+                continue
+            yield from (timed_point(job, each, samples[label]) for label, each in labels.items())
+            return
+
+
+def where(plan: Plan) -> str:
+    """Name the shape of a case in words, such as "T = 1,024"."""
+    call = plan.call
+    batch = f"batch {call.batch}, " if call.batch > 1 else ""
+    return f"{batch}T = {call.kv_len:,}"
+
+
+def examined(job: Job, cases: Sequence[Case], events: Events) -> Iterator[Checked]:
+    """Give the cases that passed; tell the points of those that did not.
+
+    Args:
+        job: where they run.
+        cases: of one group.
+        events: where points are told.
+
+    Returns:
+        The cases that may be timed.
+    """
+    for case in cases:
+        events.progress(f"{case.plan.label} at {where(case.plan)}: first call, error, kernel")
+        seen = examine_case(job, case)
+        if isinstance(seen, Checked):
+            yield seen
+        else:
+            events.point(seen)
+
+
+def examine_case(job: Job, case: Case) -> Checked | Point:
+    """Call a case once, judge its output, and watch which kernel runs.
+
+    Args:
+        job: where it runs.
+        case: the case.
+
+    Returns:
+        The case as checked, or the point of one that may not be timed: refused, wrong or out of memory.
+    """
+    measures = {"measures": case.measures} if case.measures else {}
+    try:
+        start = time.perf_counter()
+        output, refusal = attempt(case.run)
+        job.device.synchronise()
+        first_call_s = time.perf_counter() - start
+        if refusal is not None:
+            return case_point(job, case.plan, "refused", reason=refusal, warnings=case.warnings, **measures)
+        accuracy = case.judge(output)
+        del output
+        kernel, backend = observe(case.run, job.device.kind)
+    except (RuntimeError, MemoryError) as error:
+        return short_of_memory(job, case.plan, error)
+    found: dict[str, Any] = {
+        "kernel": kernel,
+        "max_abs_error": accuracy.max_abs_error,
+        "tolerance": accuracy.tolerance,
+        "error_rows": accuracy.rows,
+        **measures,
+    }
+    said = mismatch(case.plan.implementation, backend)
+    checked = Checked(case, backend, first_call_s, found)
+    if accuracy.fault is not None:
+        return checked.point(job, "wrong", reason=accuracy.fault)
+    if said:
+        return Checked(
+            Case(case.plan, case.run, case.judge, case.measures, (*case.warnings, said)),
+            backend,
+            first_call_s,
+            found,
+        )
+    return checked
+
+
+def counted(job: Job, cases: Sequence[Checked]) -> Iterator[Point]:
+    """Count what one call of each case holds beyond its inputs.
+
+    Args:
+        job: where they run.
+        cases: that passed their check.
+
+    Returns:
+        Their points.
+    """
+    for each in cases:
+        try:
+            peak = job.device.peak_extra_bytes(each.case.run)
+        except (RuntimeError, MemoryError) as error:
+            yield short_of_memory(job, each.case.plan, error)
+            continue
+        yield each.point(job, "ok", peak_extra_bytes=peak)
+
+
+def timed_point(job: Job, checked: Checked, samples: Samples) -> Point:
+    """Make the point of a case from its samples.
+
+    Args:
+        job: where it ran.
+        checked: the case.
+        samples: its blocks.
+
+    Returns:
+        The point, "ok" or "noisy".
+    """
+    noise = samples.noise
+    timing = samples.timing(checked.first_call_s)
+    status = "ok" if noise is None else "noisy"
+    return checked.point(job, status, *samples.warnings(), reason=noise, timing=timing)
+
+
+def short_of_memory(job: Job, plan: Plan, error: BaseException) -> Point:
+    """Record that memory ran out.
+
+    Args:
+        job: where it happened.
+        plan: what was running.
+        error: what was raised.
+
+    Returns:
+        The point.
+
+    Raises:
+        BaseException: the error itself, when it is not about memory.
+    """
+    if not is_out_of_memory(error):
+        raise error
+    said = str(error).strip().splitlines()
+    error.__traceback__ = None  # it holds the tensors of the failed call
+    return case_point(job, plan, "out_of_memory", reason=said[0] if said else "Python ran out of memory")
