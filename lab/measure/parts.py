@@ -59,7 +59,8 @@ def time_part(grid: Grid, protocol: Protocol) -> None:
     gate = gate_for(grid.job.device.kind, grid.job.threads)
     for call, inputs, names in _shapes(grid, timed=True):
         cells = list(_examined(grid, call, inputs, names))
-        for point in _timed(grid, call, cells, protocol, gate):
+        numbers = protocol.sooner() if call == grid.calls[0] else protocol
+        for point in _timed(grid, call, cells, numbers, gate):
             grid.events.point(point)
 
 

@@ -55,7 +55,8 @@ def until(child: subprocess.Popen, what: str) -> dict:
 
 
 def test_the_time_part_tells_environment_plan_points_ceilings_end() -> None:
-    child = start("time", spec_line("selftest", lengths=(64, 32), rounds=2))
+    two = ("naive", "sdpa")
+    child = start("time", spec_line("scaling", lengths=(64, 32), rounds=2, implementations=two))
     events = finish(child)
     assert child.returncode == 0, child.stderr.read()[-2000:]
     kinds = [event["event"] for event in events if event["event"] != "progress"]
