@@ -67,7 +67,9 @@ class Accuracy:
     fault: str | None
 
 
-def truth(q: Tensor, k: Tensor, v: Tensor, *, causal: bool, seed: int = 0) -> Truth:
+def truth(
+    q: Tensor, k: Tensor, v: Tensor, *, causal: bool, seed: int = 0, window: int | None = None
+) -> Truth:
     """Compute what an implementation must give, of all rows or, at large sizes, of a sample.
 
     Args:
@@ -76,6 +78,7 @@ def truth(q: Tensor, k: Tensor, v: Tensor, *, causal: bool, seed: int = 0) -> Tr
         v: (batch, kv_heads, kv_len, head_dim).
         causal: hide the keys after each query.
         seed: of the sample; the first and the last row are always in it.
+        window: keys that a causal query sees at most, its own included; None for all.
 
     Returns:
         The truth.
@@ -89,7 +92,7 @@ def truth(q: Tensor, k: Tensor, v: Tensor, *, causal: bool, seed: int = 0) -> Tr
         inner = torch.randperm(q.shape[2] - 2, generator=generator)[: SAMPLED_ROWS - 2] + 1
         ends = torch.tensor([0, q.shape[2] - 1])
         rows = torch.cat([ends, inner]).sort().values
-    return Truth(rows, reference(q, k, v, causal=causal, rows=rows), k.shape[2])
+    return Truth(rows, reference(q, k, v, causal=causal, rows=rows, window=window), k.shape[2])
 
 
 def allowed_error(dtype: torch.dtype, kv_len: int) -> float:

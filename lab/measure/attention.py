@@ -179,7 +179,15 @@ def check_shapes(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> None:
         )
 
 
-def reference(q: Tensor, k: Tensor, v: Tensor, *, causal: bool, rows: Tensor | None = None) -> Tensor:
+def reference(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    causal: bool,
+    rows: Tensor | None = None,
+    window: int | None = None,
+) -> Tensor:
     """Compute attention in float64, a block of queries of one KV head at a time, never all scores at once.
 
     Args:
@@ -188,6 +196,7 @@ def reference(q: Tensor, k: Tensor, v: Tensor, *, causal: bool, rows: Tensor | N
         v: (batch, kv_heads, kv_len, head_dim_v).
         causal: hide the keys after each query; the queries are the last q_len positions.
         rows: indices of the queries wanted, or None for all.
+        window: keys that a causal query sees at most, its own included; None for all.
 
     Returns:
         (batch, heads, number of rows, head_dim_v) in float64; on the CPU for devices without float64.
@@ -212,7 +221,10 @@ def reference(q: Tensor, k: Tensor, v: Tensor, *, causal: bool, rows: Tensor | N
                 scores = q[sequence, heads, part].double() @ keys.T / math.sqrt(q.shape[3])
                 if causal:
                     last_seen = part + (k.shape[2] - q.shape[2])
-                    unseen = torch.arange(k.shape[2], device=q.device) > last_seen[:, None]
+                    positions = torch.arange(k.shape[2], device=q.device)
+                    unseen = positions > last_seen[:, None]
+                    if window is not None:
+                        unseen |= positions <= last_seen[:, None] - window
                     scores.masked_fill_(unseen, -math.inf)
                 output[sequence, heads, start : start + block] = scores.softmax(dim=-1) @ values
     return output

@@ -7,102 +7,21 @@ are paired. As in a grid, a case is first called, judged against float64 and wat
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from collections.abc import Iterator, Sequence
 
-from lab.cost.calls import AttentionCall
-from lab.measure.accuracy import Accuracy
+from lab.measure.case import Case, Checked, Plan, examine_case, plan_point, short_of_memory, where
 from lab.measure.cells import clean_up
-from lab.measure.device import Call
 from lab.measure.events import Events
 from lab.measure.experiments.base import Experiment
 from lab.measure.gate import Gate, gate_for
 from lab.measure.job import Job
-from lab.measure.kernels import attempt, is_out_of_memory, mismatch, observe
 from lab.measure.memory import Need, guard
 from lab.measure.protocol import Samples, VariantError, time_variants
 from lab.runs import Point
 
 
-@dataclass(frozen=True)
-class Plan:
-    """A case before anything of it is allocated.
-
-    Args:
-        implementation: a name of lab.runs.IMPLEMENTATIONS.
-        call: the shape.
-        variant: which way of calling it, or None.
-    """
-
-    implementation: str
-    call: AttentionCall
-    variant: str | None = None
-
-    @property
-    def label(self) -> str:
-        """What tells it from the other cases of its group, in words."""
-        mask = "causal" if self.call.causal else "full"
-        return ", ".join(part for part in (self.implementation, self.variant, mask) if part)
-
-
-@dataclass(frozen=True)
-class Case:
-    """A case that can be run.
-
-    Args:
-        plan: what it is.
-        run: runs it once and returns its output.
-        judge: compares an output with the truth.
-        measures: numbers known of it, by name.
-        warnings: in words.
-        cold: runs it the first time, where that is another thing than `run`.
-    """
-
-    plan: Plan
-    run: Call
-    judge: Callable[[Any], Accuracy]
-    measures: dict[str, float] = field(default_factory=dict)
-    warnings: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Checked:
-    """A case that passed its check, and the fields of its point that are known."""
-
-    case: Case
-    backend: str | None
-    first_call_s: float
-    found: dict[str, Any]
-
-    def point(self, job: Job, status: str, *said: str, **found: Any) -> Point:
-        """Make its point, with what was found since."""
-        plan = self.case.plan
-        warnings = (*self.case.warnings, *said)
-        both = self.found | found
-        return case_point(job, plan, status, backend=self.backend, warnings=warnings, **both)
-
-
-def case_point(job: Job, plan: Plan, status: str, **found: Any) -> Point:
-    """Make the point of a case.
-
-    Args:
-        job: where it belongs.
-        plan: the case.
-        status: one of lab.runs.STATUSES.
-        found: fields of the point.
-
-    Returns:
-        The point.
-    """
-    return job.point(plan.implementation, plan.call, status, variant=plan.variant, **found)
-
-
 class CaseExperiment(Experiment):
     """An experiment over groups of cases; subclasses list the plans and make the cases of a group."""
-
-    paired: ClassVar[bool] = True
 
     def plans(self, job: Job) -> Sequence[Sequence[Plan]]:
         """List the groups, each of cases that are timed against each other."""
@@ -166,7 +85,7 @@ class CaseExperiment(Experiment):
                 yield plan
                 continue
             sizes = {} if need.fits else {"need_bytes": need.need_bytes, "have_bytes": need.have_bytes}
-            events.point(case_point(job, plan, "refused", reason=reason or need.reason, **sizes))
+            events.point(plan_point(job, plan, "refused", reason=reason or need.reason, **sizes))
 
     def _timed(self, job: Job, cases: list[Checked], gate: Gate, events: Events) -> Iterator[Point]:
         """Time cases against each other; without one that runs out of memory, start anew."""
@@ -190,13 +109,6 @@ class CaseExperiment(Experiment):
             return
 
 
-def where(plan: Plan) -> str:
-    """Name the shape of a case in words, such as "T = 1,024"."""
-    call = plan.call
-    batch = f"batch {call.batch}, " if call.batch > 1 else ""
-    return f"{batch}T = {call.kv_len:,}"
-
-
 def examined(job: Job, cases: Sequence[Case], events: Events) -> Iterator[Checked]:
     """Give the cases that passed; tell the points of those that did not.
 
@@ -215,50 +127,6 @@ def examined(job: Job, cases: Sequence[Case], events: Events) -> Iterator[Checke
             yield seen
         else:
             events.point(seen)
-
-
-def examine_case(job: Job, case: Case) -> Checked | Point:
-    """Call a case once, judge its output, and watch which kernel runs.
-
-    Args:
-        job: where it runs.
-        case: the case.
-
-    Returns:
-        The case as checked, or the point of one that may not be timed: refused, wrong or out of memory.
-    """
-    measures = {"measures": case.measures} if case.measures else {}
-    try:
-        start = time.perf_counter()
-        output, refusal = attempt(case.run)
-        job.device.synchronise()
-        first_call_s = time.perf_counter() - start
-        if refusal is not None:
-            return case_point(job, case.plan, "refused", reason=refusal, warnings=case.warnings, **measures)
-        accuracy = case.judge(output)
-        del output
-        kernel, backend = observe(case.run, job.device.kind)
-    except (RuntimeError, MemoryError) as error:
-        return short_of_memory(job, case.plan, error)
-    found: dict[str, Any] = {
-        "kernel": kernel,
-        "max_abs_error": accuracy.max_abs_error,
-        "tolerance": accuracy.tolerance,
-        "error_rows": accuracy.rows,
-        **measures,
-    }
-    said = mismatch(case.plan.implementation, backend)
-    checked = Checked(case, backend, first_call_s, found)
-    if accuracy.fault is not None:
-        return checked.point(job, "wrong", reason=accuracy.fault)
-    if said:
-        return Checked(
-            Case(case.plan, case.run, case.judge, case.measures, (*case.warnings, said)),
-            backend,
-            first_call_s,
-            found,
-        )
-    return checked
 
 
 def counted(job: Job, cases: Sequence[Checked]) -> Iterator[Point]:
@@ -295,24 +163,3 @@ def timed_point(job: Job, checked: Checked, samples: Samples) -> Point:
     timing = samples.timing(checked.first_call_s)
     status = "ok" if noise is None else "noisy"
     return checked.point(job, status, *samples.warnings(), reason=noise, timing=timing)
-
-
-def short_of_memory(job: Job, plan: Plan, error: BaseException) -> Point:
-    """Record that memory ran out.
-
-    Args:
-        job: where it happened.
-        plan: what was running.
-        error: what was raised.
-
-    Returns:
-        The point.
-
-    Raises:
-        BaseException: the error itself, when it is not about memory.
-    """
-    if not is_out_of_memory(error):
-        raise error
-    said = str(error).strip().splitlines()
-    error.__traceback__ = None  # it holds the tensors of the failed call
-    return case_point(job, plan, "out_of_memory", reason=said[0] if said else "Python ran out of memory")

@@ -96,8 +96,9 @@ class Job:
         Returns:
             The point, with the predicted peak and what is to be known of the dtype.
         """
-        found.setdefault("predicted_peak_bytes", predicted_peak(implementation, call, backend))
-        slow = self.device.dtype_warning(self.dtype)
+        if "predicted_peak_bytes" not in found:
+            found["predicted_peak_bytes"] = predicted_peak(implementation, call, backend)
+        slow = self.device.dtype_warning(call.dtype)
         return Point(
             experiment=self.spec.experiment,
             implementation=implementation,
@@ -128,6 +129,7 @@ def open_job(spec: JobSpec) -> Job:
         ValueError: a device that is not there, or a dtype it does not compute in.
     """
     device = resolve(spec.device)
+    device.activate()
     dtype = device.default_dtype() if spec.dtype == "auto" else spec.dtype
     if dtype not in device.dtypes():
         allowed = ", ".join(device.dtypes())

@@ -157,7 +157,8 @@ def mismatch(implementation: str, seen: str | None) -> str | None:
     Returns:
         One sentence, or None when they agree or nothing particular was asked for.
     """
-    asked = IMPLEMENTATIONS[implementation].backend
+    known = IMPLEMENTATIONS.get(implementation)
+    asked = known.backend if known else None
     if asked is None or seen is None or asked == seen:
         return None
     return f"{asked} was asked for, {seen} ran"

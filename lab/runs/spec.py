@@ -8,8 +8,34 @@ from typing import Any, ClassVar
 
 from lab.runs.checks import Check, Record, flag, many, one_of, optional, pattern, whole
 
-EXPERIMENTS = ("memory", "scaling", "decode", "selftest", "calibrate")
-IMPLEMENTATIONS = ("naive", "math", "flash", "efficient", "cudnn", "sdpa")
+EXPERIMENTS = (
+    "memory",
+    "scaling",
+    "decode",
+    "selftest",
+    "calibrate",
+    "causal",
+    "mask",
+    "windowed",
+)
+IMPLEMENTATIONS = (
+    "naive",
+    "naive_inplace",
+    "naive_fp32",
+    "math",
+    "flash",
+    "efficient",
+    "cudnn",
+    "sdpa",
+    "blockwise",
+    "flex",
+    "split_kv",
+    "windowed",
+    "quantised",
+    "eager",
+)
+"""What can be measured: attention by name (lab.measure.implementations), and a model's "eager" attention."""
+
 DTYPES = ("fp64", "fp32", "bf16", "fp16")
 
 # Bounds on what a web page or a file may ask for; the memory guard of the worker decides what fits.
@@ -99,6 +125,9 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "decode": {"lengths": (128, 1024, 4096), "batches": (1, 4, 16)},
     "selftest": {"lengths": (128, 256, 512, 1024), "implementations": ("naive", "sdpa"), "rounds": 5},
     "calibrate": {},
+    "causal": {},
+    "mask": {"lengths": (512, 2048)},
+    "windowed": {"lengths": (1024, 4096)},
 }
 
 

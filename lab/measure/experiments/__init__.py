@@ -7,11 +7,24 @@ from __future__ import annotations
 
 from lab.measure.experiments.base import Experiment
 from lab.measure.experiments.calibrate import Calibrate
+from lab.measure.experiments.causal import Causal
 from lab.measure.experiments.decode import Decode
+from lab.measure.experiments.mask import Mask
 from lab.measure.experiments.memory import Memory
 from lab.measure.experiments.scaling import Scaling
 from lab.measure.experiments.selftest import Selftest
+from lab.measure.experiments.windowed import Windowed
 
 EXPERIMENTS: dict[str, Experiment] = {
-    experiment.name: experiment for experiment in (Memory(), Scaling(), Decode(), Selftest(), Calibrate())
+    experiment.name: experiment
+    for experiment in (
+        Memory(),
+        Scaling(),
+        Decode(),
+        Selftest(),
+        Calibrate(),
+        Causal(),
+        Mask(),
+        Windowed(),
+    )
 }
