@@ -21,6 +21,10 @@ class Accelerator(Device):
         """PyTorch's module for this kind of device."""
         return getattr(torch, self.kind)
 
+    def activate(self) -> None:
+        """Make it the device that events and launches of this process go to."""
+        self.module.set_device(self.torch_device)
+
     def synchronise(self) -> None:
         """Wait until everything asked of the device is done."""
         self.module.synchronize(self.torch_device)

@@ -39,6 +39,9 @@ class Device:
         self.index = index
         self.torch_device = torch.device("cpu") if self.kind == "cpu" else torch.device(self.kind, index)
 
+    def activate(self) -> None:
+        """Make it the device that events and launches of this process go to."""
+
     def synchronise(self) -> None:
         """Wait until everything asked of the device is done."""
 

@@ -12,6 +12,8 @@ import torch
 from lab.measure import accelerators, host
 from lab.measure.accelerators import KINDS, Accelerator, Cuda, Mps, resolve
 from lab.measure.device import DTYPES, Device
+from lab.measure.job import open_job
+from lab.runs import default_spec
 
 
 class Event:
@@ -42,6 +44,9 @@ class Card:
         self.allocated = self.peak = 100
         self.reserved = self.peak_reserved = 150
         self.emptied = 0
+
+    def set_device(self, device) -> None:
+        self.current = device
 
     def synchronize(self, device=None) -> None:
         pass
@@ -162,6 +167,11 @@ def test_an_accelerators_peak_is_the_allocators_less_what_was_alive(card) -> Non
     card.take(300)
     card.take(-300)  # an older peak must not count
     assert Cuda().peak_extra_bytes(call) == 500
+
+
+def test_the_card_asked_for_is_the_one_that_events_go_to(card) -> None:
+    open_job(default_spec("memory", device="cuda:1"))
+    assert card.current == torch.device("cuda", 1)
 
 
 def test_an_accelerator_is_timed_by_its_own_clock(card) -> None:
