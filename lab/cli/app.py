@@ -4,6 +4,7 @@ import typer
 
 from lab.cli import measure, runs
 from lab.cli.exits import EXIT_CODES_HELP
+from lab.cli.validate import validate
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -14,7 +15,11 @@ app = typer.Typer(
 )
 
 for experiment, words in measure.EXPERIMENT_HELP.items():
-    app.command(experiment, help=words, rich_help_panel="Measure")(measure.command_for(experiment))
+    register = app.command(
+        experiment, help=words, epilog=measure.epilog(experiment), rich_help_panel="Measure"
+    )
+    register(measure.command_for(experiment))
 app.command("env", rich_help_panel="Measure")(runs.env)
+app.command("validate", rich_help_panel="Predict")(validate)
 app.command("runs", rich_help_panel="Runs")(runs.list_all)
 app.command("show", rich_help_panel="Runs")(runs.show)

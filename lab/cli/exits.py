@@ -8,7 +8,9 @@ from typing import NoReturn
 
 import typer
 
-OK, USAGE, REFUSED, OUT_OF_MEMORY, CRASHED, CANCELLED = 0, 2, 3, 4, 5, 130
+from lab.runs import Run
+
+OK, MISSED, USAGE, REFUSED, OUT_OF_MEMORY, CRASHED, WRONG, CANCELLED = 0, 1, 2, 3, 4, 5, 6, 130
 
 BY_STATUS = {
     "finished": OK,
@@ -19,9 +21,26 @@ BY_STATUS = {
 }
 
 EXIT_CODES_HELP = (
-    f"Exit codes: {OK} done, {USAGE} not understood, {REFUSED} refused, {OUT_OF_MEMORY} out of memory, "
-    f"{CRASHED} crashed, {CANCELLED} cancelled."
+    f"Exit codes: {OK} done, {MISSED} a stated limit was missed (validate), {USAGE} not understood, "
+    f"{REFUSED} refused, {OUT_OF_MEMORY} out of memory, {CRASHED} crashed, {WRONG} a wrong result was found, "
+    f"{CANCELLED} cancelled. Refused and out of memory: nothing at all could be measured."
 )
+
+
+def exit_code(run: Run) -> int:
+    """Return the exit code of a run: how it ended, or what became of its points.
+
+    Args:
+        run: as it ended.
+    """
+    if run.status != "finished":
+        return BY_STATUS.get(run.status, CRASHED)
+    seen = {point.status for point in run.points}
+    if "wrong" in seen:
+        return WRONG
+    if not seen or seen & {"ok", "noisy"}:
+        return OK
+    return OUT_OF_MEMORY if "out_of_memory" in seen else REFUSED
 
 
 def fail(sentence: str, code: int = USAGE) -> NoReturn:

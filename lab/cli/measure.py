@@ -13,8 +13,8 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from lab.cli.exits import BY_STATUS, usage_errors
-from lab.cli.tables import points_table
+from lab.cli.exits import EXIT_CODES_HELP, exit_code, usage_errors
+from lab.cli.tables import kernel_lines, points_table, reason_lines
 from lab.measure.execution import Event, Execution
 from lab.runs import JobSpec, Run, default_spec
 
@@ -22,8 +22,19 @@ EXPERIMENT_HELP = {
     "memory": "Peak memory of each implementation against the context.",
     "scaling": "Time, kernel, error and peak memory of each implementation against the context.",
     "decode": "One new token against a cache: time by context and batch.",
+    "calibrate": "The rates of this device that predictions are made of.",
+    "causal": "Causal against full attention: what the mask saves or costs each implementation.",
+    "mask": "An explicit mask against is_causal: does the fast kernel stay? And masking fewer rows.",
+    "windowed": "Sliding windows: computed in blocks, and as a T x T mask.",
     "selftest": "Naive attention against PyTorch's own at four short lengths: a few seconds.",
 }
+
+
+def epilog(experiment: str) -> str:
+    """Return what stands below the options: the experiment's own defaults, and the exit codes."""
+    spec = default_spec(experiment)
+    lengths, batches = (",".join(map(str, values)) for values in (spec.lengths, spec.batches))
+    return f"Defaults here: --lengths {lengths} --batches {batches} --rounds {spec.rounds}. {EXIT_CODES_HELP}"
 
 
 def numbers(text: str | None, name: str) -> tuple[int, ...] | None:
@@ -50,11 +61,11 @@ def command_for(experiment: str) -> Callable[..., None]:
         ] = "auto",
         lengths: Annotated[str | None, typer.Option(help="Contexts T, separated by commas.")] = None,
         batches: Annotated[str | None, typer.Option(help="Batch sizes, separated by commas.")] = None,
-        heads: Annotated[int | None, typer.Option(help="Query heads.  [default: 12]")] = None,
+        heads: Annotated[int | None, typer.Option(help="Query heads. \\[default: 12]")] = None,
         kv_heads: Annotated[
-            int | None, typer.Option(help="Key/value heads; they divide heads.  [default: as heads]")
+            int | None, typer.Option(help="Key/value heads; they divide heads. \\[default: as heads]")
         ] = None,
-        head_dim: Annotated[int | None, typer.Option(help="Width of a head.  [default: 64]")] = None,
+        head_dim: Annotated[int | None, typer.Option(help="Width of a head. \\[default: 64]")] = None,
         causal: Annotated[
             bool, typer.Option("--causal/--full", help="With or without a causal mask.")
         ] = True,
@@ -62,9 +73,9 @@ def command_for(experiment: str) -> Callable[..., None]:
             str | None,
             typer.Option(help="naive, math, flash, efficient, cudnn, sdpa; all that exist if unset."),
         ] = None,
-        rounds: Annotated[int | None, typer.Option(help="Timed rounds.  [default: 9]")] = None,
-        threads: Annotated[int | None, typer.Option(help="CPU threads.  [default: all]")] = None,
-        seed: Annotated[int | None, typer.Option(help="Of the random inputs.  [default: 0]")] = None,
+        rounds: Annotated[int | None, typer.Option(help="Timed rounds.")] = None,
+        threads: Annotated[int | None, typer.Option(help="CPU threads. \\[default: all]")] = None,
+        seed: Annotated[int | None, typer.Option(help="Of the random inputs. \\[default: 0]")] = None,
         page_faults: Annotated[
             bool, typer.Option("--page-faults", help="CPU: let every call pay for fresh memory pages.")
         ] = False,
@@ -89,22 +100,24 @@ def command_for(experiment: str) -> Callable[..., None]:
                 warm_heap=not page_faults,
             )
         run = measure_to_json_lines(spec) if json_lines else measure_for_people(spec)
-        raise typer.Exit(BY_STATUS.get(run.status, 0))
+        raise typer.Exit(exit_code(run))
 
     return command
 
 
 @contextlib.contextmanager
 def cancelling(execution: Execution) -> Iterator[None]:
-    """Let Ctrl-C end the measuring process and keep its points, instead of raising here."""
+    """Let Ctrl-C or a request to end stop the measuring process and keep its points, instead of raising."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    previous = signal.signal(signal.SIGINT, lambda *_: execution.cancel())
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    previous = [signal.signal(number, lambda *_: execution.cancel()) for number in numbers]
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, previous)
+        for number, handler in zip(numbers, previous, strict=True):
+            signal.signal(number, handler)
 
 
 def measure_to_json_lines(spec: JobSpec) -> Run:
@@ -158,7 +171,13 @@ def print_run(console: Console, run: Run) -> None:
     """Print a run for people: points, warnings, where it is kept."""
     for experiment in dict.fromkeys(point.experiment for point in run.points):
         found = [point for point in run.points if point.experiment == experiment]
-        console.print(points_table(found, recorded=run.recorded_on is not None))
+        title, table = points_table(found, recorded=run.recorded_on is not None)
+        if title:
+            console.print(title, markup=False, highlight=False)
+        console.print(table)
+        console.print()
+        for line in (*kernel_lines(found), *reason_lines(found)):
+            console.print(line, markup=False, highlight=False)
         console.print()
     for warning in run.warnings:
         console.print(f"Warning: {warning}", style="yellow", markup=False)

@@ -18,6 +18,8 @@ from lab.cli.tables import runs_table
 def list_all() -> None:
     """List the runs kept on this machine, newest first, and the bundled reference runs."""
     Console().print(runs_table((*store.list_runs(), *store.reference_runs())))
+    for sentence in store.unreadable():
+        typer.echo(f"Warning: {sentence}", err=True)
 
 
 def show(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from rich.console import JustifyMethod
 from rich.table import Table
@@ -32,29 +33,62 @@ def time_text(seconds: float | None) -> str:
     return f"{seconds * 1e9:.3g} ns"
 
 
-def points_table(points: Iterable[Point], *, recorded: bool = False) -> Table:
-    """Tabulate points; what is the same for all stands in the title, and empty columns are left out.
+def points_table(points: Iterable[Point], *, recorded: bool = False) -> tuple[str | None, Table]:
+    """Tabulate points; what is the same for all goes into the title, and empty columns are left out.
 
     The verdict of the lab is not passed on points that were recorded elsewhere.
     """
-    found = sorted(points, key=lambda p: (p.experiment, p.dtype, p.batch, p.kv_len, p.implementation))
+    found = sorted(points, key=_place)
     columns = [
         (name, [write(point) for point in found])
-        for name, write in _COLUMNS.items()
+        for name, write in (_COLUMNS | _measures(found)).items()
         if not (recorded and name == "status")
     ]
-    table = Table(box=None, pad_edge=False, title=_shared(columns), title_justify="left", title_style="")
+    table = Table(box=None, pad_edge=False)
     shown = [(name, cells) for name, cells in columns if _varies(cells) or name in _ALWAYS]
     for name, cells in shown:
         if any(cells) or not found:
-            wide = name in ("kernel", "status")
             justify: JustifyMethod = "right" if name in _NUMBERS else "left"
-            table.add_column(
-                name, justify=justify, no_wrap=not wide, overflow="fold", min_width=10 if wide else None
-            )
+            table.add_column(name, justify=justify, no_wrap=True)
     for row in zip(*(cells for _, cells in shown if any(cells)), strict=True):
         table.add_row(*row)
-    return table
+    return _shared(columns), table
+
+
+def kernel_lines(points: Iterable[Point]) -> list[str]:
+    """Say which kernels were seen for each implementation: one line each, too wide for a column."""
+    seen: dict[tuple[str, str], None] = {}
+    for point in points:
+        if point.kernel is not None:
+            seen[point.implementation, point.kernel] = None
+    return [f"{implementation} ran {kernel}" for implementation, kernel in seen]
+
+
+def reason_lines(points: Iterable[Point]) -> list[str]:
+    """Say why points are not simply ok, one line for each reason, with the cells it is about."""
+    cells: dict[tuple[str, str], list[str]] = {}
+    for point in points:
+        if point.reason:
+            batch = f" × {point.batch}" if point.batch > 1 else ""
+            label = f"{point.implementation} at {point.kv_len:,}{batch}"
+            cells.setdefault((point.status, point.reason), []).append(label)
+    return [f"{status}: {', '.join(labels)}: {reason}" for (status, reason), labels in cells.items()]
+
+
+def _place(point: Point) -> tuple[str | int, ...]:
+    """Where a point stands in a table."""
+    shape = (point.experiment, point.dtype, point.batch, point.q_len, point.kv_len, point.kv_heads)
+    return (*shape, point.implementation, point.variant or "")
+
+
+def _measures(points: Iterable[Point]) -> dict[str, Callable[[Point], str]]:
+    """A column for each figure that an experiment saw beyond time, memory and error."""
+    names = dict.fromkeys(name for point in points for name in point.measures)
+    return {name: partial(_measure, name) for name in names}
+
+
+def _measure(name: str, point: Point) -> str:
+    return f"{point.measures[name]:.4g}" if name in point.measures else ""
 
 
 def _spread(point: Point) -> str:
@@ -73,14 +107,14 @@ def _shared(columns: list[tuple[str, list[str]]]) -> str | None:
     same = [
         f"{name} {cells[0]}"
         for name, cells in columns
-        if name not in _ALWAYS and cells and not _varies(cells)
+        if name not in _ALWAYS and any(cells) and not _varies(cells)
     ]
     return ", ".join(same) or None
 
 
 def _status(point: Point) -> str:
     words = point.status if point.accepted or point.status != "ok" else "not accepted"
-    return f"{words}: {point.reason}" if point.reason else words
+    return words.replace("_", " ")
 
 
 def runs_table(runs: Iterable[Run]) -> Table:
@@ -105,13 +139,13 @@ _COLUMNS: dict[str, Callable[[Point], str]] = {
     "batch": lambda point: str(point.batch),
     "T": lambda point: f"{point.kv_len:,}",
     "kind": lambda point: point.implementation,
+    "variant": lambda point: point.variant or "",
     "time": lambda point: time_text(point.timing.median_s if point.timing else None),
     "spread": _spread,
     "peak": lambda point: size_text(point.peak_extra_bytes),
     "predicted": lambda point: size_text(point.predicted_peak_bytes),
     "error": lambda point: "" if point.max_abs_error is None else f"{point.max_abs_error:.1e}",
     "status": _status,
-    "kernel": lambda point: point.kernel or "",
 }
-_ALWAYS = ("T", "kind", "time", "spread", "peak", "predicted", "error", "kernel", "status")
+_ALWAYS = ("T", "kind", "time", "spread", "peak", "predicted", "error", "status")
 _NUMBERS = ("T", "batch", "time", "spread", "peak", "predicted", "error")

@@ -132,7 +132,7 @@ def _last_of_another(spec: JobSpec) -> Run | None:
     if kind == "auto":
         kind = str((machine() or {}).get("device_kind", "cpu"))
     found = [run for name in EXPERIMENTS if (run := latest(name, kind)) is not None]
-    return max(found, key=lambda run: run.created_utc, default=None)
+    return max(found, key=lambda run: run.created_utc or "", default=None)
 
 
 def _usable_bytes(device: str) -> int | None:
@@ -203,7 +203,7 @@ def _point_cell(point: Point, device: str = "cpu") -> _Cell:
 
 def _correction(run: Run | None) -> float:
     """How much longer the last run took than the model says of it; 1 when it tells nothing."""
-    if run is None or run.status != "finished" or run.finished_utc is None or run.recorded_on is not None:
+    if run is None or run.status != "finished" or run.finished_utc is None or run.created_utc is None:
         return 1.0
     kind = "cpu" if run.environment.get("device_kind") == "cpu" else "cuda"
     done = [_point_cell(point, kind) for point in run.points if point.status in ("ok", "noisy", "wrong")]

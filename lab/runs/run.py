@@ -35,7 +35,7 @@ class Run(Record):
         status: one of RUN_STATUSES.
         message: why it ended as it did, in words.
         warnings: everything else worth knowing, in words.
-        created_utc, finished_utc: ISO 8601, to the second.
+        created_utc, finished_utc: ISO 8601, to the second; None where a reference run states none.
         recorded_on: the device of a bundled reference run; None for a run of this machine.
         source: where a reference run was published.
 
@@ -53,7 +53,7 @@ class Run(Record):
     status: str = "running"
     message: str | None = None
     warnings: tuple[str, ...] = ()
-    created_utc: str
+    created_utc: str | None
     finished_utc: str | None = None
     recorded_on: str | None = None
     source: str | None = None
@@ -69,7 +69,7 @@ class Run(Record):
         "status": one_of(*RUN_STATUSES),
         "message": optional(text()),
         "warnings": many(text(), 1000),
-        "created_utc": _time,
+        "created_utc": optional(_time),
         "finished_utc": optional(_time),
         "recorded_on": optional(text(200)),
         "source": optional(text(1000)),

@@ -12,7 +12,10 @@ from typer.testing import CliRunner, Result
 
 from lab import runs
 from lab.cli.app import app
+from lab.cli.exits import exit_code
 from lab.measure.execution import Execution
+from lab.runs import JobSpec
+from tests.runs.test_records import cell
 
 ROOT = Path(__file__).parents[2]
 QUICK = ["--lengths", "64,128", "--dtype", "fp32", "--rounds", "3", "--heads", "2", "--head-dim", "16"]
@@ -68,18 +71,31 @@ def test_scaling_speaks_json_lines_in_a_process_of_its_own() -> None:
     assert runs.load(events[-1]["run_id"]).status == "finished"
 
 
-def test_interrupting_keeps_the_finished_points() -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupting_keeps_the_finished_points(number: int) -> None:
     worker = process("scaling", "--lengths", "64,2048,4096", "--dtype", "fp32", "--json-lines")
     assert worker.stdout is not None
     for line in worker.stdout:
         if json.loads(line)["event"] == "point":
             break
-    worker.send_signal(signal.SIGINT)
+    worker.send_signal(number)
     rest, _ = worker.communicate(timeout=20)
     assert worker.returncode == 130
     run = runs.load(json.loads(rest.splitlines()[-1])["run_id"])
     assert run.status == "cancelled"
     assert run.points
+
+
+def test_a_reader_that_leaves_ends_the_measurement_without_a_traceback() -> None:
+    worker = process("memory", *QUICK, "--json-lines")
+    assert worker.stdout is not None
+    worker.stdout.readline()
+    worker.stdout.close()
+    assert worker.wait(timeout=60) != 0
+    assert worker.stderr is not None
+    assert "Traceback" not in worker.stderr.read()
+    worker.stderr.close()
+    assert all(run.status == "cancelled" for run in runs.list_runs())
 
 
 @pytest.mark.parametrize(
@@ -119,6 +135,33 @@ def test_every_ending_has_its_exit_code(status: str, code: int, monkeypatch: pyt
     monkeypatch.setattr(Execution, "_one_part", lambda self, part: (status, "why"))
     result = call("memory", *QUICK)
     assert result.exit_code == code
+
+
+@pytest.mark.parametrize(
+    ("statuses", "code"),
+    [
+        (("ok", "refused"), 0),
+        (("noisy", "out_of_memory"), 0),
+        (("refused", "refused"), 3),
+        (("refused", "out_of_memory"), 4),
+        (("ok", "wrong"), 6),
+        ((), 0),
+    ],
+)
+def test_a_finished_run_is_judged_by_its_points(statuses: tuple[str, ...], code: int) -> None:
+    run = runs.new_run(JobSpec("memory"))
+    for length, status in enumerate(statuses, 1):
+        run = run.with_point(cell(kv_len=length, status=status))
+    assert exit_code(run.ended("finished")) == code
+
+
+def test_a_damaged_file_is_told_of_and_hides_nothing(home: Path) -> None:
+    runs.save(runs.new_run(JobSpec("memory")).ended("finished"))
+    (home / "runs" / "2000-damaged.json").write_text("{")
+    result = call("runs")
+    assert result.exit_code == 0
+    assert "memory" in result.stdout
+    assert "2000-damaged.json is damaged" in result.stderr
 
 
 def test_env_describes_the_device_without_naming_host_or_user() -> None:
