@@ -38,7 +38,8 @@ class Hardware:
     compute_capability: str | None
     l2_bytes: int | None
     sources: tuple[str, ...]
-    notes: str
+    agreement: int  # independent sources that agree on at least part of the figures
+    notes: str  # also why a figure is None
 
 
 def _rows(name: str) -> list[dict[str, Any]]:

@@ -42,7 +42,7 @@ def parse_config(text: str | bytes) -> dict[str, Any]:
         ConfigError: too long, not UTF-8, not valid JSON, nested too deeply, NaN, a field twice, no object.
     """
     if len(text) > MAX_BYTES:
-        raise ConfigError(f"The config has {len(text):,} bytes; at most {MAX_BYTES:,} are read.")
+        raise ConfigError(f"The config is longer than {MAX_BYTES:,} bytes; no model's config is.")
     if isinstance(text, bytes):
         try:
             text = text.decode("utf-8-sig")
@@ -122,10 +122,6 @@ def from_config_file(path: str | Path, **described: Any) -> ModelShape:
             raise
         reason = error.strerror if isinstance(error, OSError) and error.strerror else "not a path"
         raise ConfigError(f"{shown(str(path))} cannot be read: {reason}.") from None
-    if len(text) > MAX_BYTES:
-        raise ConfigError(
-            f"{shown(str(path))} is longer than a config: at most {MAX_BYTES:,} bytes are read."
-        )
     name = found.parent.resolve().name if found.name == "config.json" else found.stem
     return from_config_text(text, **{"model_id": name, "sources": (found.name,)} | described)
 

@@ -90,7 +90,9 @@ def _open(config: Mapping[str, Any]) -> tuple[Fields, Family, str]:
         known = ", ".join(sorted(FAMILIES))
         raise inside.refuse("model_type", f"{shown(model_type)} is not modelled; modelled are {known}")
     family = FAMILIES[model_type]
-    fields = Fields(values, prefix=prefix, names=family.names, defaults=family.defaults)
+    fields = Fields(
+        values, prefix=prefix, names=family.names, renamed=family.renamed, defaults=family.defaults
+    )
     _refuse_unmodelled(top)
     _refuse_unmodelled(fields)
     return fields, family, model_type
@@ -181,12 +183,18 @@ class _Reader:
     def _refuse_unread(self) -> None:
         """Refuse a stated field that changes the layers and that this family does not know."""
         values = self.fields.values
-        for name in _SHAPING:
+        for name in (*_SHAPING, *self.family.renamed):
             stated = values.get(name)
             harmless = not stated or (name == "layer_types" and _all_full(stated))
-            unused = name == "sliding_window" and values.get("use_sliding_window") is False
+            unused = name == "sliding_window" and self._window_is_unused()
             if name not in self.fields.read and not harmless and not unused:
-                raise self.fields.refuse(name, f"{shown(stated)} is stated, and this family does not use it")
+                raise ConfigError(
+                    f"{self.fields.prefix}{name}: {shown(stated)} is stated, and this family does not use it."
+                )
+
+    def _window_is_unused(self) -> bool:
+        default = self.family.defaults.get("use_sliding_window")
+        return self.fields.values.get("use_sliding_window", default) is False
 
     def _sizes(self) -> Sizes:
         fields = self.fields
@@ -212,6 +220,8 @@ class _Reader:
         fields, rule = self.fields, self.family.head_dim
         if rule == "latent":
             return 1  # replaced: the latent sizes decide
+        if rule == "required":
+            return fields.count("head_dim")
         stated = fields.optional_count("head_dim")
         if stated is not None and (rule == "stated" or stated * heads == hidden):
             return stated
@@ -233,6 +243,10 @@ class _Reader:
         spans = family.spans(fields, sizes) if family.spans else [FULL] * sizes.layers
         read = family.feed_forwards or layer_feed_forwards.dense
         blocks = read(fields, sizes, family)
+        if not {span.kind for span in spans} & {"full", "window", "chunk"}:
+            raise fields.refuse(
+                "num_hidden_layers", "no layer attends to its own tokens, which is not modelled"
+            )
         numbers: dict[tuple[Span, FeedForward | None], int] = {}
         order = tuple(numbers.setdefault(key, len(numbers)) for key in zip(spans, blocks, strict=True))
         attention = self._attention(sizes)

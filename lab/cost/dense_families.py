@@ -16,10 +16,10 @@ _GPT2_NAMES = {
     "max_position_embeddings": "n_positions",
     "num_attention_heads": "n_head",
     "num_hidden_layers": "n_layer",
-    "intermediate_size": "n_inner",
 }
 _GPT2: Mapping[str, Any] = {
     "names": _GPT2_NAMES,
+    "renamed": {"intermediate_size": "n_inner"},
     "grouped": False,
     "head_dim": "derived",
     "gated": False,
@@ -34,10 +34,11 @@ _GEMMA: dict[str, Any] = TIED | {"attention_bias": False, "head_dim": 256}
 
 
 def _falcon_norms(fields: Fields) -> int:
-    """Falcon norms attention and MLP apart where they follow each other, and in the new architecture."""
-    if fields.flag("new_decoder_architecture"):
-        return 1 if fields.optional_count("num_ln_in_parallel_attn", maximum=2) == 1 else 2
-    return 1 if fields.flag("parallel_attn") else 2
+    """Falcon norms attention and MLP apart where they follow each other; side by side, as the config says."""
+    number, new = fields.nullable_count("num_ln_in_parallel_attn"), fields.flag("new_decoder_architecture")
+    if not fields.flag("parallel_attn"):
+        return 2
+    return 2 if number == 2 or (number is None and new) else 1
 
 
 def _opt_final_norms(fields: Fields) -> int:
@@ -60,7 +61,7 @@ DENSE: dict[str, Family] = {
     ),
     "opt": Family(
         source="OPTForCausalLM, OPTConfig",
-        names={"intermediate_size": "ffn_dim"},
+        renamed={"intermediate_size": "ffn_dim"},
         grouped=False,
         head_dim="derived",
         defaults=TIED
@@ -84,7 +85,10 @@ DENSE: dict[str, Family] = {
     ),
     "mistral": llama_like("Mistral", UNTIED | {"sliding_window": 4096}, spans=spans.window_everywhere),
     "ministral": llama_like(
-        "Ministral", UNTIED | {"sliding_window": 4096}, spans=spans.by_types(spans.windowed_if_stated)
+        "Ministral",
+        UNTIED | {"sliding_window": 4096},
+        head_dim="required",
+        spans=spans.by_types(spans.windowed_if_stated),
     ),
     "ministral3": llama_like(
         "Ministral3", UNTIED | NO_WINDOW | {"head_dim": 128}, spans=spans.window_everywhere
@@ -165,12 +169,13 @@ DENSE: dict[str, Family] = {
     ),
     "falcon": Family(
         source="FalconForCausalLM, FalconConfig",
-        names={"intermediate_size": "ffn_hidden_size"},
+        renamed={"intermediate_size": "ffn_hidden_size"},
         grouped=False,
         head_dim="derived",
         defaults=TIED
         | {"new_decoder_architecture": False, "multi_query": True, "parallel_attn": True, "bias": False}
-        | {"max_position_embeddings": 2048, "intermediate_size": None},
+        | {"max_position_embeddings": 2048, "intermediate_size": None}
+        | {"num_kv_heads": None, "num_ln_in_parallel_attn": None},
         layer_norms=_falcon_norms,
         norm_bias=True,
         gated=False,

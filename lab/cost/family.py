@@ -43,10 +43,13 @@ class Family:
     """How one family builds its layers. Norms are counted in vectors of the hidden width."""
 
     source: str  # the classes in transformers 5.24 this was read from
-    names: Mapping[str, str] = field(default_factory=dict)  # usual name of a field: the family's own
+    names: Mapping[str, str] = field(
+        default_factory=dict
+    )  # usual name of a field: the family's; both are read
+    renamed: Mapping[str, str] = field(default_factory=dict)  # the same, where the usual name is not read
     defaults: Mapping[str, Any] = field(default_factory=dict)  # of the config class, for fields it may omit
     grouped: bool = True  # it has num_key_value_heads
-    head_dim: Literal["stated", "derived", "latent"] = "stated"  # derived: always hidden / heads
+    head_dim: Literal["stated", "required", "derived", "latent"] = "stated"  # derived: hidden / heads
     layer_norms: int | Callable[[Fields], int] = 2
     final_norms: int | Callable[[Fields], int] = 1
     norm_bias: Option = False  # a LayerNorm has biases, an RMSNorm has none

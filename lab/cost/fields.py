@@ -27,15 +27,16 @@ def shown(value: object) -> str:
     if isinstance(value, str):
         value = value[: _SHOWN_CHARACTERS + 1]
     text = repr(value).encode("ascii", "backslashreplace").decode("ascii")
-    return text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "…"
+    return text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "..."
 
 
 class Fields:
     """The fields of one config, under the names its family uses, with the defaults its family documents.
 
     `names` maps the usual name of a field to the family's own ("hidden_size" to "n_embd"); transformers
-    accepts both. `defaults` holds the defaults of the family's config class. Those that were needed are
-    remembered in `assumed`, so that a shape can say what its config did not state.
+    accepts both. `renamed` does the same where it accepts only the family's own. `defaults` holds the
+    defaults of the family's config class. Those that were needed are remembered in `assumed`, so that a
+    shape can say what its config did not state.
     """
 
     def __init__(
@@ -44,12 +45,14 @@ class Fields:
         *,
         prefix: str = "",
         names: Mapping[str, str] | None = None,
+        renamed: Mapping[str, str] | None = None,
         defaults: Mapping[str, Any] | None = None,
     ) -> None:
         """Wrap the values of a config; `prefix` says in messages which object they are in."""
         self.values = values
         self.prefix = prefix
-        self.names = names or {}
+        self.renamed = renamed or {}
+        self.names = {**(names or {}), **self.renamed}
         self.defaults = defaults or {}
         self.assumed: dict[str, Any] = {}
         self.read: set[str] = set()
@@ -57,7 +60,8 @@ class Fields:
     def label(self, name: str) -> str:
         """Name a field as the config does, with the object it is in."""
         own = self.names.get(name, name)
-        return f"{self.prefix}{own if own in self.values or name not in self.values else name}"
+        usual = name in self.values and own not in self.values and name not in self.renamed
+        return f"{self.prefix}{name if usual else own}"
 
     def refuse(self, name: str, why: str) -> ConfigError:
         """Make the refusal of one field: "field: why"."""
@@ -77,8 +81,9 @@ class Fields:
             ConfigError: not stated and no default, or stated twice with different values.
         """
         own = self.names.get(name, name)
-        self.read |= {own, name}
-        stated = [key for key in dict.fromkeys((own, name)) if key in self.values]
+        accepted = (own,) if name in self.renamed else dict.fromkeys((own, name))
+        self.read.update(accepted)
+        stated = [key for key in accepted if key in self.values]
         if len(stated) == 2 and self.values[own] != self.values[name]:
             raise self.refuse(
                 name, f"{shown(self.values[own])} contradicts {name} = {shown(self.values[name])}"

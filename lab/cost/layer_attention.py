@@ -73,14 +73,14 @@ def norm_per_head(fields: Fields, sizes: Sizes, family: Family) -> Attention:
 
 
 def phi(fields: Fields, sizes: Sizes, family: Family) -> Attention:
-    """Read Phi's attention: the optional norms on Q and K are LayerNorms, with biases."""
-    shape = plain(fields, sizes, family)
-    return replace(shape, norm_parameters=4 * sizes.head_dim if fields.flag("qk_layernorm") else 0)
+    """Read Phi's attention: the optional norms on Q and K are LayerNorms of hidden / heads, with biases."""
+    shape, width = plain(fields, sizes, family), sizes.hidden // sizes.heads
+    return replace(shape, norm_parameters=4 * width if fields.flag("qk_layernorm") else 0)
 
 
 def falcon(fields: Fields, sizes: Sizes, family: Family) -> Attention:
     """Read Falcon's attention: grouped in the new architecture, else multi-query or one K and V per head."""
-    multi_query, kv_heads = fields.flag("multi_query"), fields.optional_count("num_kv_heads") or sizes.heads
+    multi_query, kv_heads = fields.flag("multi_query"), fields.nullable_count("num_kv_heads") or sizes.heads
     if fields.flag("new_decoder_architecture"):
         if sizes.heads % kv_heads:
             raise fields.refuse(

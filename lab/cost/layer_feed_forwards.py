@@ -87,6 +87,8 @@ def deepseek(fields: Fields, sizes: Sizes, family: Family) -> Sequence[FeedForwa
     """Read DeepSeek's mixtures: all layers after the first first_k_dense_replace, with shared experts."""
     if fields.optional_count("moe_layer_freq") not in (None, 1):
         raise fields.refuse("moe_layer_freq", "only 1 is modelled")
+    if fields.raw("mlp_bias", False):
+        raise fields.refuse("mlp_bias", "only false is modelled")
     first = fields.count("first_k_dense_replace", minimum=0)
     width = fields.count("moe_intermediate_size")
     shared = fields.count("n_shared_experts", minimum=0) * width

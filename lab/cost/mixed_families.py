@@ -56,8 +56,8 @@ MIXED: dict[str, Family] = {
         feed_forwards=blocks.deepseek,
     ),
     "deepseek_v2": llama_like("DeepseekV2", UNTIED | PER_HEAD | {"attention_bias": False}, **_DEEPSEEK),
-    "deepseek_v3": llama_like("DeepseekV3", UNTIED | PER_HEAD | {"attention_bias": False}, **_DEEPSEEK),
-    "kimi_k2": llama_like("DeepseekV3", UNTIED | PER_HEAD | {"attention_bias": False}, **_DEEPSEEK),
+    "deepseek_v3": llama_like("DeepseekV3", UNTIED | {"attention_bias": False}, **_DEEPSEEK),
+    "kimi_k2": llama_like("DeepseekV3", UNTIED | {"attention_bias": False}, **_DEEPSEEK),
     "llama4_text": llama_like(
         "Llama4",
         UNTIED
