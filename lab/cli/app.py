@@ -3,6 +3,7 @@
 import typer
 
 from lab.cli import measure, runs
+from lab.cli.cost import cost
 from lab.cli.exits import EXIT_CODES_HELP
 from lab.cli.validate import validate
 
@@ -20,6 +21,7 @@ for experiment, words in measure.EXPERIMENT_HELP.items():
     )
     register(measure.command_for(experiment))
 app.command("env", rich_help_panel="Measure")(runs.env)
+app.command("cost", rich_help_panel="Predict")(cost)
 app.command("validate", rich_help_panel="Predict")(validate)
 app.command("runs", rich_help_panel="Runs")(runs.list_all)
 app.command("show", rich_help_panel="Runs")(runs.show)

@@ -16,7 +16,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from lab.cli.exits import EXIT_CODES_HELP, exit_code, usage_errors
 from lab.cli.tables import kernel_lines, points_table, reason_lines
 from lab.measure.execution import Event, Execution
-from lab.runs import JobSpec, Run, default_spec
+from lab.runs import IMPLEMENTATIONS, JobSpec, Run, default_spec
 
 EXPERIMENT_HELP = {
     "memory": "Peak memory of each implementation against the context.",
@@ -28,6 +28,7 @@ EXPERIMENT_HELP = {
     "windowed": "Sliding windows: computed in blocks, and as a T x T mask.",
     "selftest": "Naive attention against PyTorch's own at four short lengths: a few seconds.",
 }
+IMPLEMENTATIONS_HELP = f"{', '.join(IMPLEMENTATIONS)}; if unset, those the experiment is about."
 
 
 def epilog(experiment: str) -> str:
@@ -71,7 +72,7 @@ def command_for(experiment: str) -> Callable[..., None]:
         ] = True,
         implementations: Annotated[
             str | None,
-            typer.Option(help="naive, math, flash, efficient, cudnn, sdpa; all that exist if unset."),
+            typer.Option(help=IMPLEMENTATIONS_HELP),
         ] = None,
         rounds: Annotated[int | None, typer.Option(help="Timed rounds.")] = None,
         threads: Annotated[int | None, typer.Option(help="CPU threads. \\[default: all]")] = None,

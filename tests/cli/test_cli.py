@@ -164,6 +164,15 @@ def test_a_damaged_file_is_told_of_and_hides_nothing(home: Path) -> None:
     assert "2000-damaged.json is damaged" in result.stderr
 
 
+def test_every_experiment_has_a_command_that_states_its_defaults_and_the_exit_codes() -> None:
+    for name in runs.EXPERIMENTS:
+        result = call(name, "--help")
+        assert result.exit_code == 0
+        words = " ".join(result.output.split())
+        assert ",".join(map(str, runs.default_spec(name).lengths)) in words
+        assert "130 cancelled" in words
+
+
 def test_env_describes_the_device_without_naming_host_or_user() -> None:
     result = call("env", "--json")
     found = json.loads(result.output)
