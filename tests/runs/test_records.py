@@ -2,12 +2,26 @@
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.runs import JobSpec, Point, Run, Timing, default_spec, from_text, new_run, to_text
+from lab.runs import (
+    DTYPES,
+    EXPERIMENTS,
+    IMPLEMENTATIONS,
+    STATUSES,
+    JobSpec,
+    Point,
+    Run,
+    Timing,
+    default_spec,
+    from_text,
+    new_run,
+    to_text,
+)
 
 
 def cell(**changes: object) -> Point:
@@ -106,3 +120,46 @@ def test_a_run_survives_json_bit_for_bit() -> None:
     assert again == run
     assert isinstance(again, Run)
     assert to_text(again) == to_text(run)
+
+
+SECONDS = st.floats(0, 1e6)
+SIZES = st.none() | st.integers(0, 2**63 - 1)
+WORDS = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="/\\~"), max_size=30)
+
+
+@st.composite
+def timings(draw: st.DrawFn) -> Timing:
+    low, middle, high = sorted(draw(st.tuples(SECONDS, SECONDS, SECONDS)))
+    samples = draw(st.lists(SECONDS, max_size=5))
+    return Timing(
+        middle, low, high, draw(st.none() | st.integers(1, 99)), tuple(samples), draw(st.none() | SECONDS)
+    )
+
+
+@st.composite
+def runs_of_any_kind(draw: st.DrawFn) -> Run:
+    points = st.builds(
+        cell,
+        q_len=st.integers(1, 2**20), implementation=st.sampled_from(IMPLEMENTATIONS),
+        dtype=st.sampled_from(DTYPES), causal=st.booleans(), status=st.sampled_from(STATUSES),
+        timing=st.none() | timings(), peak_extra_bytes=SIZES, predicted_peak_bytes=SIZES, need_bytes=SIZES,
+        max_abs_error=st.none() | SECONDS, reason=st.none() | st.just("needs 7 GiB"), kernel=st.none() | WORDS,
+    )  # fmt: skip
+    run = new_run(JobSpec(draw(st.sampled_from(EXPERIMENTS)), lengths=(draw(st.integers(1, 2**24)),)))
+    for point in draw(st.lists(points, max_size=4, unique_by=lambda point: point.key)):
+        run = run.with_point(point)
+    values = (
+        WORDS | st.integers(-(2**62), 2**62) | st.floats(allow_nan=False, allow_infinity=False) | st.none()
+    )
+    environment = draw(st.dictionaries(WORDS, values | st.lists(values, max_size=3), max_size=4))
+    return replace(
+        run, environment=environment, ceilings=draw(st.none() | st.just({"flops_per_s": {"fp32": 1.5}}))
+    )
+
+
+@given(runs_of_any_kind())
+def test_any_run_survives_json_and_the_text_is_strict(run: Run) -> None:
+    text = to_text(run)
+    assert from_text(text) == run
+    assert to_text(from_text(text)) == text
+    json.loads(text, parse_constant=lambda word: pytest.fail(word))
