@@ -154,13 +154,11 @@ def mamba2(
     """
     inner = heads * head_dim
     channels = inner + 2 * groups * state
+    width = inner + channels + heads
     return Recurrent(
         name="Mamba 2",
         hidden=hidden,
-        matrices=(
-            Matrix("in", hidden, inner + channels + heads, bias),
-            Matrix("out", inner, hidden, bias),
-        ),
+        matrices=(Matrix("in", hidden, width, bias), Matrix("out", inner, hidden, bias)),
         conv_channels=channels,
         conv_kernel=conv_kernel,
         conv_bias=conv_bias,

@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 
-from lab.cost.exact import flag
+from lab.cost.exact import Number, byte_ratio, flag
 from lab.cost.formulas import element_bytes
 from lab.cost.layers import Attention, FeedForward, Recurrent, require_count
 
@@ -216,21 +216,21 @@ class ModelShape:
         return keys, values
 
 
-def weight_bytes(model: ModelShape, bytes_per_element: int) -> int:
+def weight_bytes(model: ModelShape, bytes_per_element: Number) -> int:
     """Weigh all parameters of a model.
 
     Args:
         model: any shape.
-        bytes_per_element: bytes of one parameter.
+        bytes_per_element: bytes of one parameter: 2, 0.5, Fraction(18, 32).
 
     Returns:
-        Bytes.
+        Bytes, a last part of a byte counted as a whole one.
 
     Raises:
-        ValueError: bytes_per_element is no whole number of at least 1.
+        ValueError: bytes_per_element is not positive, or no simple fraction.
     """
-    require_count("weight_bytes", "bytes_per_element", bytes_per_element)
-    return model.parameters * bytes_per_element
+    numerator, denominator = byte_ratio("bytes_per_element", bytes_per_element)
+    return -(-model.parameters * int(numerator) // denominator)
 
 
 @dataclass(frozen=True)

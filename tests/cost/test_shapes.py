@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+from fractions import Fraction
 
 import pytest
 from hypothesis import given
@@ -202,6 +203,8 @@ def test_shapes_are_frozen_and_equal_shapes_hash_alike():
 
 def test_weights_of_llama_2_7b_in_fp16_are_13_48_gb():
     assert weight_bytes(model("llama-2-7b"), 2) == 13_476_831_232
+    assert weight_bytes(model("llama-2-7b"), 0.5) == 6_738_415_616 // 2
+    assert weight_bytes(model("llama-2-7b"), Fraction(18, 32)) == 6_738_415_616 * 18 // 32
     with pytest.raises(ValueError, match="bytes_per_element must be a whole number of at least 1, got 0"):
         weight_bytes(model("gpt2"), 0)
 
