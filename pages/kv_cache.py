@@ -11,7 +11,7 @@ from lab.runs import Point, Run, default_spec
 from lab.view import ceilings, charts, controls, gaps, here, latex, navigation, points, scenario, skeleton
 from lab.view.axes import TOKENS, bytes_axis, counts_axis, seconds_axis, tokens_axis
 from lab.view.caveats import caveats
-from lab.view.format import bytes_text, digits, other_bytes, seconds_text, share, tokens_label, whole
+from lab.view.format import bytes_text, digits, other_bytes, seconds_text, share, times, tokens_label, whole
 from lab.view.frames import Extras, Mark
 from lab.view.measure_panel import Panel
 from lab.view.palette import WEIGHTS
@@ -22,9 +22,13 @@ PAGE = "kv_cache"
 BATCH_TICKS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 MEASURED_LENGTHS = (128, 1024, 4096)
 MEASURED_BATCHES = (1, 16)
-PARALLEL = (
-    "A single sequence offers few independent heads to share a device's cores among, so a lone step falls "
-    "short of the bandwidth; that this is the reason was the chapter's hypothesis, untested there."
+HEADS = (
+    "A single sequence offers few independent heads to share among a card's multiprocessors; that this is "
+    "why a lone step falls short of the bandwidth is the chapter's hypothesis, untested there."
+)
+KERNEL = (
+    "Above it: launch time, too few independent heads for the cores, or a kernel whose inner loop cannot "
+    "keep up with the memory."
 )
 # Holds one token on a card and batch 1,024 on a slow CPU; fixed, so that points arriving move nothing.
 SECONDS = (1e-6, 1e1)
@@ -129,6 +133,25 @@ def timed(run: Run | None, *, recorded: bool) -> tuple[Ceilings | None, str, lis
     return ceilings.of_run(run, measured_dtype), measured_dtype, decode_marks(run, recorded=False)
 
 
+def time_takeaway(marks: list[Mark], curves: dict, where: str) -> str:
+    """What a larger batch costs in time, measured or as a bound."""
+    timed_at = {(int(mark.series.partition("_")[2]), mark.x): mark.y for mark in marks}
+    verb = "took"
+    if not timed_at:
+        here_at = ((key, dict(curve).get(T)) for key, curve in curves.items())
+        timed_at = {(int(key.partition("_")[2]), T): seconds for key, seconds in here_at if seconds}
+        verb = "takes at least"
+    pairs = [(t, batch) for batch, t in timed_at if batch > 1 and (1, t) in timed_at]
+    if not pairs:
+        return f"One decode step in one layer of {model.name}: press Measure to see this machine's times"
+    t, batch = max(pairs)
+    one, many = timed_at[1, t], timed_at[batch, t]
+    return (
+        f"On {where} one layer's step at T = {tokens_label(int(t))} {verb} {seconds_text(one)} for one sequence, "
+        f"{seconds_text(many)} for {batch}: {times(many / one)} as long"
+    )
+
+
 def time_chart(run: Run | None, *, recorded: bool) -> None:
     """Time of one layer's attention in a decode step against context: bounds by batch, measured points."""
     limits, dtype, marks = timed(run, recorded=recorded)
@@ -144,10 +167,11 @@ def time_chart(run: Run | None, *, recorded: bool) -> None:
         for item, batch in zip(series, batches, strict=True)
     }
     marks = [mark for mark in marks if mark.series in curves]
+    skeleton.takeaway(time_takeaway(marks, curves, limits.name if recorded and limits else "this machine"))
     skeleton.badges(
         measured=not recorded and bool(marks),
         recorded_on=limits.name if recorded and marks and limits else None,
-        extra=skeleton.beyond(scene),
+        extra=[*skeleton.beyond(scene), *([] if limits else ["Press Measure to draw this machine's bound"])],
     )
     top = [y for curve in curves.values() for _, y in curve]
     x = tokens_axis("context T (tokens)", linear_up_to=T if linear else None, room=0.18)
@@ -162,8 +186,8 @@ def time_chart(run: Run | None, *, recorded: bool) -> None:
 
 def draw(run: Run | None) -> None:
     """The heading and the chart that the reader chose."""
-    skeleton.takeaway(takeaway())
     if shown == BYTES:
+        skeleton.takeaway(takeaway())
         bytes_chart()
     else:
         time_chart(run, recorded=shown == RECORDED)
@@ -192,7 +216,7 @@ with left:
     spec = default_spec(
         "decode", device=scene.device, dtype=measured_dtype, lengths=MEASURED_LENGTHS,
         batches=MEASURED_BATCHES, heads=model.heads, kv_heads=model.kv_heads, head_dim=model.head_dim,
-        threads=here.threads(),
+        threads=here.threads(), implementations=("sdpa",),
     )  # fmt: skip
     panel = Panel(PAGE, spec, scene.binary, note=dtype_reason)
     panel.controls(on_press=show_here)
@@ -234,7 +258,8 @@ def gap_text(run: Run | None, *, recorded: bool) -> str:
 
     labels = {mark.series: mark.series.replace("_", " ") for mark in marks}
     found = gaps.ratios(marks, "recorded" if recorded else "measured", labels, expected)
-    return gaps.times_text(found, limits.name if recorded and limits else "this machine", PARALLEL)
+    where = limits.name if recorded and limits else "this machine"
+    return gaps.times_text(found, where, HEADS if recorded else KERNEL)
 
 
 run = panel.run()

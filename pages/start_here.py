@@ -3,7 +3,10 @@
 import streamlit as st
 
 from lab.cost import BYTES_PER_ELEMENT, attention_flops, score_bytes
+from lab.cost.budget import budget
+from lab.cost.cache import cache_bytes
 from lab.cost.predict import Ceilings, attention_bound
+from lab.cost.shapes import prefill
 from lab.runs import Point, Run, default_spec
 from lab.view import (
     ceilings,
@@ -19,7 +22,7 @@ from lab.view import (
 )
 from lab.view.axes import TOKENS, seconds_axis, tokens_axis
 from lab.view.caveats import caveats
-from lab.view.format import bytes_text, flops_text, scaled, seconds_text, times, tokens_label, whole
+from lab.view.format import bytes_text, flops_text, scaled, seconds_text, share, times, tokens_label, whole
 from lab.view.frames import Extras, Mark
 from lab.view.measure_panel import Panel
 from lab.view.palette import FUSED, NAIVE, role_of
@@ -160,6 +163,24 @@ with left:
     panel.controls()
 with right:
     panel.live(draw)
+
+skeleton.takeaway(f"What {model.name} costs at T = {tokens_label(scene.context)}, batch {scene.batch}")
+share_column, scores_column, cache_column = st.columns(3)
+work = budget(model, prefill(scene.batch, scene.context, scene.dtype))
+with share_column:
+    st.metric(
+        "Attention's share of the prompt's matmul FLOPs",
+        share(float(work.attention_share)),
+        help=f"{flops_text(work.core_flops)} of {flops_text(work.matmul_flops)}: causal pairs only, the LM "
+        "head at every position",
+    )
+with scores_column:
+    st.metric("One layer's score tensor", bytes_text(work.score_bytes, scene.binary))
+    st.page_link(navigation.entry("score_tensor").path, label="The T×T tensor", icon=":material/grid_on:")
+with cache_column:
+    cached = cache_bytes(model, scene.batch, scene.context, scene.dtype).total_bytes
+    st.metric("KV cache of the whole model", bytes_text(cached, scene.binary))
+    st.page_link(navigation.entry("kv_cache").path, label="KV cache", icon=":material/database:")
 
 bytes_each = BYTES_PER_ELEMENT[scene.dtype]
 fused_bound = attention_bound("flash", reference, **shape(scene.context, scene.dtype, "cuda"))

@@ -17,6 +17,8 @@ from lab.view.format import bytes_text, digits, seconds_text, tokens_label
 
 TOKENS = tuple(2**power for power in range(7, 18))
 MOST_TICKS = 9
+# The domain begins a little before the first tick: a mark there is not cut in half.
+_LEFT_MARGIN = 2**0.25
 
 
 @dataclass(frozen=True)
@@ -138,7 +140,7 @@ def _round_seconds(seconds: float) -> str:
 
 
 def _with_room(title: str, ticks: Sequence[int], label: Any, room: float) -> Axis:
-    low, high = ticks[0], ticks[-1]
+    low, high = ticks[0] / _LEFT_MARGIN, ticks[-1]
     end = low * (high / low) ** (1 / (1 - room))
     return Axis(title, low, end, tuple((tick, label(tick)) for tick in ticks), 2)
 

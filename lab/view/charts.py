@@ -9,16 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import altair as alt
 import pandas as pd
 
 from lab.view.axes import Axis
-from lab.view.palette import DASHES, SHAPES, Palette
+from lab.view.palette import DARK, DASHES, LIGHT, SHAPES, Palette
 
 FONT = '"Source Sans", "Source Sans Pro", "Segoe UI", sans-serif'
 LABEL_HEIGHT_PX = 17
+PALETTES = {False: LIGHT, True: DARK}
 _POINT_STYLES: dict[str, dict[str, Any]] = {
     "recorded": {"filled": True, "size": 80, "opacity": 0.7},
     "pending": {"filled": True, "size": 120, "opacity": 0.4},
@@ -87,6 +89,14 @@ def curves(
         description: what the chart shows, in constant words.
         height_px: height of the chart with its axes.
     """
+    spec = _spec(tuple(series), x, y, palette.name == "dark", height_px)
+    return Figure(spec, data, description)
+
+
+@lru_cache(maxsize=256)
+def _spec(series: tuple[Series, ...], x: Axis, y: Axis, dark: bool, height_px: int) -> dict[str, Any]:
+    """Build the spec, once for each look: building it takes longer than everything else on a page."""
+    palette = PALETTES[dark]
     colour = alt.Color(
         "series:N",
         scale=alt.Scale(domain=[s.key for s in series], range=[s.colour for s in series]),
@@ -108,7 +118,7 @@ def curves(
     spec.pop("datasets", None)
     spec |= {"config": _config(palette), "padding": {"left": 2, "right": 2, "top": 6, "bottom": 2}}
     spec["autosize"] = {"type": "fit", "contains": "padding"}
-    return Figure(spec, data, description)
+    return spec
 
 
 def _channel(kind: Any, field: str, axis: Axis) -> Any:

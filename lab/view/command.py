@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from lab.runs import JobSpec, default_spec
 
+LISTS = ("lengths", "batches", "implementations")
+
 
 def command_line(spec: JobSpec) -> str:
     """Write the command for a job.
@@ -18,12 +20,11 @@ def command_line(spec: JobSpec) -> str:
     words = [".venv/bin/python -m lab", spec.experiment]
     if (spec.heads, spec.kv_heads) != (usual.heads, usual.kv_heads):
         words.append(f"--heads {spec.heads} --kv-heads {spec.kv_heads}")
-    for name in ("device", "dtype", "head_dim", "rounds", "threads", "seed"):
-        if getattr(spec, name) != getattr(usual, name):
-            words.append(f"--{name.replace('_', '-')} {getattr(spec, name)}")
-    for name in ("lengths", "batches", "implementations"):
-        if getattr(spec, name) != getattr(usual, name):
-            words.append(f"--{name} {','.join(map(str, getattr(spec, name)))}")
+    for name in ("device", "dtype", "head_dim", "rounds", "threads", "seed", *LISTS):
+        value = getattr(spec, name)
+        if value != getattr(usual, name):
+            text = ",".join(map(str, value)) if name in LISTS else value
+            words.append(f"--{name.replace('_', '-')} {text}")
     words += [] if spec.causal else ["--full"]
     words += [] if spec.warm_heap else ["--page-faults"]
     return " ".join(words)

@@ -9,18 +9,21 @@ and the child process.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 import streamlit as st
 
 from lab import runs
 from lab.measure import jobs
+from lab.runs.store import runs_folder
 from lab.view import here, points
 from lab.view.command import command_line
-from lab.view.format import bytes_text, digits, seconds_text, tokens_label
+from lab.view.format import bytes_text, seconds_text, tokens_label
+from lab.view.job_status import ACTIVE, show_status
 
-ACTIVE = ("queued", "running")
 REFRESH_S = 0.5
 Draw = Callable[[runs.Run | None], None]
 
@@ -52,15 +55,24 @@ class Panel:
         return f"job_{self.page}"
 
     def job(self) -> jobs.JobView | None:
-        """The job this reader started on this page last; None when there is none on this server."""
-        job_id = st.session_state.get(self._key)
-        known = {view.id for view in registry().views()} if job_id is not None else set()
-        return registry().view(job_id) if job_id in known else None
+        """This reader's job on this page; else an active one that measures the same; else None.
+
+        The second case is a reader who reloaded the page, or a class that watches its teacher's measurement.
+        """
+        views = {view.id: view for view in registry().views()}
+        own = views.get(st.session_state.get(self._key, ""))
+        if own is not None:
+            return own
+        same = (view for view in views.values() if view.state in ACTIVE and view.spec == self.spec)
+        return next(same, None)
+
+    def _is_own(self, job: jobs.JobView | None) -> bool:
+        return job is not None and job.id == st.session_state.get(self._key)
 
     def run(self) -> runs.Run | None:
-        """The run to draw: this reader's own, else the last one of this device."""
+        """The run to draw: that of the job from its start on, else the last one of this device."""
         job = self.job()
-        if job is not None and job.run is not None:
+        if job is not None and job.run is not None and (job.run.points or job.state in ACTIVE):
             return job.run
         return last_run(self.spec.experiment, self.spec.device)
 
@@ -71,7 +83,7 @@ class Panel:
             on_press: further work when Measure is pressed, such as switching the chart.
         """
         job = self.job()
-        active = job is not None and job.state in ACTIVE
+        active = self._is_own(job) and job is not None and job.state in ACTIVE
         st.button(
             "Measure", key=f"measure_{self.page}", type="primary", disabled=active, width="stretch",
             on_click=self._press, args=(on_press,),
@@ -79,15 +91,22 @@ class Panel:
         if active:
             st.button("Cancel", key=f"cancel_{self.page}", width="stretch", on_click=self._cancel)
         st.caption(self._estimate())
+        refusal = st.session_state.pop(f"refusal_{self.page}", None)
+        if refusal:
+            st.warning(refusal, icon=":material/hourglass_disabled:")
 
     def _press(self, on_press: Callable[[], None] | None) -> None:
-        st.session_state[self._key] = registry().submit(self.spec)
+        try:
+            st.session_state[self._key] = registry().submit(self.spec)
+        except ValueError as error:
+            st.session_state[f"refusal_{self.page}"] = f"Not measured: {error}."
+            return
         if on_press is not None:
             on_press()
 
     def _cancel(self) -> None:
         job = self.job()
-        if job is not None:
+        if job is not None and self._is_own(job):
             registry().cancel(job.id)
 
     def _estimate(self) -> str:
@@ -117,7 +136,7 @@ class Panel:
             shown = self.run()
             draw(shown)
             with st.container(key=f"status_{self.page}"):
-                show_status(now)
+                show_status(now, own=self._is_own(now))
             show_points(shown, self.spec.experiment, binary=self.binary)
             if active and (now is None or now.state not in ACTIVE):
                 st.rerun()
@@ -153,50 +172,16 @@ def last_run(experiment: str, device: str) -> runs.Run | None:
     Returns:
         The run, with the points it has so far; None when there is none.
     """
-    return runs.latest(experiment, here.kind(device))
+    changed_ns = 0
+    with suppress(OSError):  # nothing has been measured yet
+        changed_ns = os.stat(runs_folder()).st_mtime_ns
+    return _latest(experiment, here.kind(device), str(runs_folder()), changed_ns)
 
 
-def show_status(job: jobs.JobView | None) -> None:
-    """Progress while a job is active; afterwards what became of it, in plain words."""
-    if job is None:
-        return
-    if job.state == "queued":
-        waiting = "next" if job.place <= 1 else f"number {job.place}"
-        st.progress(0.0, text=f"In the queue, {waiting}: one measurement at a time runs on a device.")
-    elif job.state == "running":
-        done = job.done / job.total if job.total else 0.0
-        elapsed = seconds_text(job.seconds_running)
-        st.progress(min(done, 1.0), text=f"{job.what or 'starting the measuring process'} · {elapsed}")
-    elif job.state == "finished":
-        st.success(finished_text(job), icon=":material/check_circle:")
-    else:
-        st.warning(ended_text(job), icon=":material/info:")
-
-
-def finished_text(job: jobs.JobView) -> str:
-    """What a finished job brought."""
-    found = job.run.points if job.run else ()
-    accepted = sum(point.accepted for point in found)
-    text = (
-        f"Finished in {seconds_text(job.seconds_running)}: {digits(len(found))} points, {accepted} accepted."
-    )
-    return text if accepted == len(found) else f"{text} The table says why the others are not."
-
-
-def ended_text(job: jobs.JobView) -> str:
-    """Why a job ended early, and what stays."""
-    kept = len(job.run.points) if job.run else 0
-    stays = (
-        f"The {kept} points finished before that are kept." if kept else "No point was finished before that."
-    )
-    reasons = {
-        "cancelled": "Cancelled.",
-        "crashed": "The measuring process ended unexpectedly. The page and the queue are not affected.",
-        "out_of_memory": "The machine ran out of memory and ended the measuring process.",
-        "refused": "Not measured.",
-    }
-    details = f" {job.message}" if job.message and job.state != "cancelled" else ""
-    return f"{reasons[job.state]}{details} {stays}"
+@st.cache_resource(max_entries=32, show_spinner=False)
+def _latest(experiment: str, kind: str, folder: str, changed_ns: int) -> runs.Run | None:
+    """Read the run files only when one was written: every save replaces a file of the folder."""
+    return runs.latest(experiment, kind)
 
 
 def show_points(run: runs.Run | None, experiment: str, *, binary: bool) -> None:

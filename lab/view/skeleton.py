@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 # Horizontal padding, the sidebar's spacing and the colour of chosen values have no setting of their own.
 _STYLE = """<style>
-button[kind="segmented_controlActive"], [data-testid="stSliderThumbValue"] {color: TEXT_COLOUR;}
+button[aria-checked="true"], button[aria-checked="true"] p {color: TEXT_COLOUR;}
+[data-testid="stSliderThumbValue"] {color: TEXT_COLOUR;}
 [data-testid="stMainBlockContainer"] {padding-left: 1.5rem; padding-right: 1.5rem;}
 [data-testid="stSidebarUserContent"] {padding-left: 0; padding-right: 0;}
 [data-testid="stSidebarUserContent"] [data-testid="stVerticalBlock"] {gap: 0.6rem;}

@@ -11,7 +11,9 @@ def test_the_context_axis_runs_from_128_to_128k() -> None:
     axis = tokens_axis("context")
     assert [label for _, label in axis.ticks][:4] == ["128", "256", "512", "1k"]
     assert axis.ticks[-1] == (131072, "128k")
-    assert axis.scale() == {"type": "log", "base": 2, "domain": [128, 131072], "nice": False, "clamp": False}
+    scale = axis.scale()
+    assert (scale["type"], scale["base"], scale["nice"], scale["domain"][1]) == ("log", 2, False, 131072)
+    assert 64 < scale["domain"][0] < 128
 
 
 def test_room_for_labels_widens_the_axis_beyond_its_last_tick() -> None:

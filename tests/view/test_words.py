@@ -8,7 +8,7 @@ import pytest
 from lab.view.caveats import caveats
 from lab.view.frames import Mark
 from lab.view.gaps import peaks_text, ratios, times_text
-from lab.view.measure_panel import ended_text, finished_text
+from lab.view.job_status import ended_text, finished_text
 from tests.view.points_of import point, run
 
 

@@ -1,0 +1,61 @@
+"""What a measuring job is doing, or what became of it, in plain words."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from lab.measure import jobs
+from lab.view.format import digits, seconds_text
+
+ACTIVE = ("queued", "running")
+
+
+def show_status(job: jobs.JobView | None, *, own: bool) -> None:
+    """Progress while a job is active; afterwards what became of it, in plain words.
+
+    Args:
+        job: this reader's, or one that measures the same; None for none.
+        own: whether this reader started it.
+    """
+    if job is None:
+        return
+    if not own:
+        st.caption("Started from another window of this lab; it can be cancelled there.")
+    if job.state == "queued":
+        waiting = "next" if job.place <= 1 else f"number {job.place}"
+        st.progress(0.0, text=f"In the queue, {waiting}: one measurement at a time runs on a device.")
+    elif job.state == "running":
+        done = job.done / job.total if job.total else 0.0
+        elapsed = seconds_text(job.seconds_running)
+        st.progress(min(done, 1.0), text=f"{job.what or 'starting the measuring process'} · {elapsed}")
+    elif job.state == "finished":
+        st.success(finished_text(job), icon=":material/check_circle:")
+    else:
+        st.warning(ended_text(job), icon=":material/info:")
+
+
+def finished_text(job: jobs.JobView) -> str:
+    """What a finished job brought."""
+    found = job.run.points if job.run else ()
+    accepted = sum(point.accepted for point in found)
+    text = (
+        f"Finished in {seconds_text(job.seconds_running)}: {digits(len(found))} points, {accepted} accepted."
+    )
+    return text if accepted == len(found) else f"{text} The table says why the others are not."
+
+
+def ended_text(job: jobs.JobView) -> str:
+    """Why a job ended early, and what stays."""
+    kept = len(job.run.points) if job.run else 0
+    stays = {
+        0: "No point was finished before that.",
+        1: "The 1 point finished before that is kept.",
+    }.get(kept, f"The {kept} points finished before that are kept.")
+    reasons = {
+        "cancelled": "Cancelled.",
+        "crashed": "The measuring process ended unexpectedly. The page and the queue are not affected.",
+        "out_of_memory": "The machine ran out of memory and ended the measuring process.",
+        "refused": "Not measured.",
+    }
+    details = f" {job.message}" if job.message and job.state != "cancelled" else ""
+    return f"{reasons[job.state]}{details} {stays}"
