@@ -135,7 +135,7 @@ def mamba2(
     conv_bias: bool,
     bias: bool,
 ) -> Recurrent:
-    """Build the state space of Mamba 2, as in Bamba and Nemotron-H.
+    """Build the mixer of Mamba 2, a state space, as in Bamba.
 
     Args:
         hidden: width of the model.
@@ -147,18 +147,16 @@ def mamba2(
         conv_bias: whether the convolution has a bias.
         bias: whether the projections have one.
 
-    Returns:
-        The mixer.
+    Returns: the mixer.
 
-    Source: Mamba 2, arXiv:2405.21060; BambaMixer and NemotronHMamba2Mixer in transformers 5.24.
+    Source: Mamba 2, arXiv:2405.21060; BambaMixer in transformers 5.24.
     """
     inner = heads * head_dim
     channels = inner + 2 * groups * state
-    width = inner + channels + heads
     return Recurrent(
         name="Mamba 2",
         hidden=hidden,
-        matrices=(Matrix("in", hidden, width, bias), Matrix("out", inner, hidden, bias)),
+        matrices=(Matrix("in", hidden, inner + channels + heads, bias), Matrix("out", inner, hidden, bias)),
         conv_channels=channels,
         conv_kernel=conv_kernel,
         conv_bias=conv_bias,
