@@ -42,6 +42,12 @@ ENTRIES = (
         "What does attention cost, in one picture, for my model on my machine?",
     ),
     Entry(
+        "Prefill",
+        "count_the_work",
+        "Count the work",
+        "How many FLOPs, prefill and per token; where does attention pass the FFN?",
+    ),
+    Entry(
         "Prefill", "score_tensor", "The T×T tensor", "How big is the score tensor, and what is the real peak?"
     ),
     Entry(
@@ -49,6 +55,12 @@ ENTRIES = (
         "kv_cache",
         "KV cache",
         "How many bytes are kept and read; when do they pass the weights?",
+    ),
+    Entry(
+        "Choices",
+        "what_each_trick_changes",
+        "What each trick changes",
+        "Which term does each technique touch, and which one fits my problem?",
     ),
 )
 
