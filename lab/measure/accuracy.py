@@ -28,6 +28,7 @@ ALL_ROWS_UP_TO = (
     2**24
 )  # query-key pairs over batch and heads: the reference then takes a fraction of a second
 SAMPLED_ROWS = 64
+SCORE_SIZE = 6.0  # of random inputs; what the roundings above allow for
 
 
 @dataclass(frozen=True)
@@ -110,12 +111,13 @@ def allowed_error(dtype: torch.dtype, kv_len: int) -> float:
     return ROUNDINGS * roundoff + ROUNDINGS_PER_ROOT_KEY * math.sqrt(kv_len) * roundoff_of_sums
 
 
-def check(output: Tensor, expected: Truth) -> Accuracy:
+def check(output: Tensor, expected: Truth, slack: float = 1.0) -> Accuracy:
     """Compare an output with the truth, row by row.
 
     Args:
         output: (batch, heads, q_len, head_dim), as the implementation returned it.
         expected: what it must be.
+        slack: factor on what is accepted, for inputs whose scores are larger than SCORE_SIZE by it.
 
     Returns:
         The error, the tolerance and what is wrong, if anything.
@@ -130,7 +132,7 @@ def check(output: Tensor, expected: Truth) -> Accuracy:
         return Accuracy(None, 0.0, expected.rows_text, f"the output has the shape {shapes}")
     errors = (found - expected.values).abs().amax(dim=(0, 1, 3))
     sizes = expected.values.abs().amax(dim=(0, 1, 3))
-    accepted = allowed_error(output.dtype, expected.kv_len) * sizes.clamp(min=sizes.median())
+    accepted = slack * allowed_error(output.dtype, expected.kv_len) * sizes.clamp(min=sizes.median())
     tolerance = float(accepted.max())
     if not bool(torch.isfinite(found).all()):
         return Accuracy(None, tolerance, expected.rows_text, "the output holds NaN or infinity")

@@ -48,6 +48,7 @@ class Case:
         measures: numbers known of it, by name.
         warnings: in words.
         predicted_peak_bytes: what lab.cost says of its peak, or None.
+        inspect: takes further numbers from an output, by name.
     """
 
     plan: Plan
@@ -56,6 +57,7 @@ class Case:
     measures: dict[str, float] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     predicted_peak_bytes: int | None = None
+    inspect: Callable[[Any], dict[str, float]] | None = None
 
 
 @dataclass(frozen=True)
@@ -129,6 +131,8 @@ def examine_case(job: Job, case: Case) -> Checked | Point:
         if refusal is not None:
             return case_point(job, case, "refused", reason=refusal)
         accuracy = case.judge(output)
+        if case.inspect is not None:
+            case = replace(case, measures=case.measures | case.inspect(output))
         del output
         kernel, backend = observe(case.run, job.device.kind)
     except (RuntimeError, MemoryError) as error:

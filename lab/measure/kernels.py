@@ -29,6 +29,8 @@ SDPA_OPERATORS = {
 }
 # Operators that do the work of eager attention; views and bookkeeping are left out
 EAGER_OPERATORS = ("bmm", "mm", "mul", "mul_", "masked_fill", "masked_fill_", "_softmax")
+COMPILED_GRAPH = "## Call CompiledFxGraph"
+"""How a graph that torch.compile made shows itself; a hash of its source follows."""
 LONGEST_NAME = 120
 
 
@@ -73,6 +75,8 @@ def kernel_name(trace: Trace) -> str | None:
     operator = next((name for name in trace.operators if name in SDPA_OPERATORS), None)
     if operator is not None:
         return operator.removeprefix("aten::")
+    if any(name.startswith(COMPILED_GRAPH) for name in trace.operators):
+        return "compiled graph"
     eager = [name.removeprefix("aten::") for name in trace.operators]
     return " + ".join(dict.fromkeys(name for name in eager if name in EAGER_OPERATORS)) or None
 

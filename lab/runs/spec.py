@@ -17,6 +17,10 @@ EXPERIMENTS = (
     "causal",
     "mask",
     "windowed",
+    "gqa",
+    "split_kv",
+    "accuracy",
+    "kv_int8",
 )
 IMPLEMENTATIONS = (
     "naive",
@@ -68,6 +72,7 @@ class JobSpec(Record):
         rounds: timed rounds, each of which visits every implementation once.
         seed: of the random inputs.
         threads: CPU threads; None means all.
+        quick: leave out what takes long: fewer cells, no compiling.
         warm_heap: keep freed CPU memory for the next call instead of paying page faults again.
 
     Raises:
@@ -88,6 +93,7 @@ class JobSpec(Record):
     seed: int = 0
     threads: int | None = None
     warm_heap: bool = True
+    quick: bool = False
 
     CHECKS: ClassVar[Mapping[str, Check]] = {
         "experiment": one_of(*EXPERIMENTS),
@@ -104,6 +110,7 @@ class JobSpec(Record):
         "seed": whole(0),
         "threads": optional(whole(1, 4096)),
         "warm_heap": flag,
+        "quick": flag,
     }
 
     def __post_init__(self) -> None:
@@ -128,6 +135,10 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "causal": {},
     "mask": {"lengths": (512, 2048)},
     "windowed": {"lengths": (1024, 4096)},
+    "gqa": {"lengths": (4096,), "batches": (1, 8)},
+    "split_kv": {"lengths": (1024, 4096, 16384)},
+    "accuracy": {"lengths": (512,)},
+    "kv_int8": {"lengths": (1024,)},
 }
 
 
