@@ -7,16 +7,17 @@ import json
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+from lab.cli import options
 from lab.cli.exits import EXIT_CODES_HELP, exit_code, usage_errors
 from lab.cli.tables import kernel_lines, points_table, reason_lines
 from lab.measure.execution import Event, Execution
-from lab.runs import IMPLEMENTATIONS, JobSpec, Run, default_spec
+from lab.runs import JobSpec, Point, Run, default_spec
 
 EXPERIMENT_HELP = {
     "memory": "Peak memory of each implementation against the context.",
@@ -25,10 +26,13 @@ EXPERIMENT_HELP = {
     "calibrate": "The rates of this device that predictions are made of.",
     "causal": "Causal against full attention: what the mask saves or costs each implementation.",
     "mask": "An explicit mask against is_causal: does the fast kernel stay? And masking fewer rows.",
+    "gqa": "Grouped-query attention: time and memory by number of KV heads.",
+    "split_kv": "One decode step whole and with its cache split along T: does a lone sequence gain?",
+    "accuracy": "Errors against float64 by type and kind of input, with fp32 intermediates and without.",
+    "kv_int8": "What a cache stored in 8 or 4 bits costs in accuracy.",
     "windowed": "Sliding windows: computed in blocks, and as a T x T mask.",
     "selftest": "Naive attention against PyTorch's own at four short lengths: a few seconds.",
 }
-IMPLEMENTATIONS_HELP = f"{', '.join(IMPLEMENTATIONS)}; if unset, those the experiment is about."
 
 
 def epilog(experiment: str) -> str:
@@ -56,31 +60,20 @@ def command_for(experiment: str) -> Callable[..., None]:
     """Make the command that runs one experiment."""
 
     def command(
-        device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps or xpu.")] = "auto",
-        dtype: Annotated[
-            str, typer.Option(help="auto (what the device is good at), fp32, bf16, fp16 or fp64.")
-        ] = "auto",
-        lengths: Annotated[str | None, typer.Option(help="Contexts T, separated by commas.")] = None,
-        batches: Annotated[str | None, typer.Option(help="Batch sizes, separated by commas.")] = None,
-        heads: Annotated[int | None, typer.Option(help="Query heads. \\[default: 12]")] = None,
-        kv_heads: Annotated[
-            int | None, typer.Option(help="Key/value heads; they divide heads. \\[default: as heads]")
-        ] = None,
-        head_dim: Annotated[int | None, typer.Option(help="Width of a head. \\[default: 64]")] = None,
-        causal: Annotated[
-            bool, typer.Option("--causal/--full", help="With or without a causal mask.")
-        ] = True,
-        implementations: Annotated[
-            str | None,
-            typer.Option(help=IMPLEMENTATIONS_HELP),
-        ] = None,
-        rounds: Annotated[int | None, typer.Option(help="Timed rounds.")] = None,
-        threads: Annotated[int | None, typer.Option(help="CPU threads. \\[default: all]")] = None,
-        seed: Annotated[int | None, typer.Option(help="Of the random inputs. \\[default: 0]")] = None,
-        page_faults: Annotated[
-            bool, typer.Option("--page-faults", help="CPU: let every call pay for fresh memory pages.")
-        ] = False,
-        json_lines: Annotated[bool, typer.Option("--json-lines", help="One JSON object a line.")] = False,
+        device: options.Device = "auto",
+        dtype: options.Dtype = "auto",
+        lengths: options.Lengths = None,
+        batches: options.Batches = None,
+        heads: options.Heads = None,
+        kv_heads: options.KvHeads = None,
+        head_dim: options.HeadDim = None,
+        causal: options.Causal = True,
+        implementations: options.Implementations = None,
+        rounds: options.Rounds = None,
+        threads: options.Threads = None,
+        seed: options.Seed = None,
+        page_faults: options.PageFaults = False,
+        json_lines: options.JsonLines = False,
     ) -> None:
         with usage_errors():
             names = tuple(name.strip() for name in implementations.split(",")) if implementations else None
@@ -138,11 +131,12 @@ def measure_to_json_lines(spec: JobSpec) -> Run:
 
 def _point_now(point: dict[str, Any], run: Run) -> dict[str, Any]:
     """The point with all that is known of it so far, and whether it is accepted."""
-    fields = ("implementation", "batch", "q_len", "kv_len")
-    for known in reversed(run.points):
-        if all(getattr(known, name) == point.get(name) for name in fields):
-            return known.to_dict() | {"accepted": known.accepted}
-    return point
+    try:
+        key = Point.from_dict(point).key
+    except ValueError:  # the run has a warning that says so
+        return point
+    known = next((known for known in run.points if known.key == key), None)
+    return point if known is None else known.to_dict() | {"accepted": known.accepted}
 
 
 def measure_for_people(spec: JobSpec) -> Run:
