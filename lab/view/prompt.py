@@ -1,0 +1,116 @@
+"""One layer's attention over a whole prompt: its shape, its bounds and its measured points.
+
+The pages of the prefill section draw the same four lines: naive attention and SDPA, on the device that a
+run was recorded on and on this machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from lab.cost.predict import Ceilings, attention_bound
+from lab.runs import Point, Run
+from lab.view import ceilings, charts, here, points
+from lab.view.frames import Mark
+from lab.view.palette import FUSED, NAIVE, Palette, role_of
+from lab.view.scenario import Scenario
+
+LABELS = {
+    "naive_reference": "naive",
+    "fused_reference": "SDPA",
+    "naive_here": "naive, here",
+    "fused_here": "SDPA, here",
+}
+IMPLEMENTATION = {NAIVE: "naive", FUSED: "flash"}
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """What the charts of a page share.
+
+    Args:
+        scene: the scenario.
+        causal: whether the mask applies.
+        dtype_here: the number type measured on this machine.
+    """
+
+    scene: Scenario
+    causal: bool
+    dtype_here: str
+
+    def shape(self, tokens: int, dtype: str) -> dict[str, Any]:
+        """The call of one layer over `tokens` positions."""
+        model = self.scene.model
+        return {
+            "batch": self.scene.batch, "heads": model.heads, "kv_heads": model.kv_heads, "q_len": tokens,
+            "kv_len": tokens, "head_dim": model.head_dim, "dtype": dtype, "causal": self.causal,
+        }  # fmt: skip
+
+    def sides(self, run: Run | None) -> dict[str, tuple[Ceilings | None, str, str]]:
+        """Ceilings, number type and kind of device of both sides: "reference" and "here"."""
+        dtype = self.scene.dtype
+        return {
+            "reference": (ceilings.reference(self.scene.recorded, dtype), dtype, "cuda"),
+            "here": (
+                ceilings.of_run(run, self.dtype_here), self.dtype_here, here.cost_device(self.scene.device),
+            ),
+        }  # fmt: skip
+
+    def bound(self, key: str, tokens: int, run: Run | None) -> float | None:
+        """The least time of a line of LABELS, in seconds; None where its device has no ceilings yet."""
+        role, _, side = key.partition("_")
+        limits, dtype, device = self.sides(run)[side]
+        if limits is None:
+            return None
+        shape = self.shape(tokens, dtype)
+        return attention_bound(IMPLEMENTATION[role], limits, device=device, **shape).seconds
+
+    def bounds(self, run: Run | None, grid: list[int]) -> dict[str, list[tuple[float, float]]]:
+        """The bounds as lines by key, in seconds."""
+        found: dict[str, list[tuple[float, float]]] = {}
+        for key in LABELS:
+            line = [(float(tokens), self.bound(key, tokens, run)) for tokens in grid]
+            found[key] = [(tokens, seconds) for tokens, seconds in line if seconds is not None]
+        return found
+
+    def marks(
+        self,
+        run: Run | None,
+        mark: Callable[..., Mark | None],
+        *,
+        recorded: bool,
+        experiment: str = "scaling",
+    ) -> list[Mark]:
+        """The points of a run at this shape, naive attention and fused kernels.
+
+        Args:
+            run: measured here, or recorded; None for none.
+            mark: makes a mark of a point, see lab.view.points.
+            recorded: whether the run came from another machine.
+            experiment: whose points to take.
+        """
+        wanted = self.shape(1, self.scene.dtype if recorded else self.dtype_here)
+        wanted = {name: value for name, value in wanted.items() if name not in ("q_len", "kv_len")}
+
+        def series_of(point: Point) -> str | None:
+            role = fused_or_naive(point.implementation)
+            belongs = point.experiment == experiment and role is not None and point.q_len == point.kv_len
+            return f"{role}_{'reference' if recorded else 'here'}" if belongs else None
+
+        return points.marks(run, wanted, series_of, mark, recorded=recorded, same_type=True)
+
+
+def fused_or_naive(implementation: str) -> str | None:
+    """The role of an implementation where it is naive attention or a fused kernel; None of any other."""
+    known = ("naive", "sdpa", "flash", "efficient", "cudnn")
+    return role_of(implementation) if implementation in known else None
+
+
+def series(palette: Palette) -> list[charts.Series]:
+    """The four lines in the colours of their roles; this machine's are the thicker ones."""
+    return [
+        charts.role_series(key, key.partition("_")[0], label, palette, 3 if key.endswith("here") else 1.6)
+        for key, label in LABELS.items()
+    ]
