@@ -147,8 +147,8 @@ def time_takeaway(marks: list[Mark], curves: dict, where: str) -> str:
     t, batch = max(pairs)
     one, many = timed_at[1, t], timed_at[batch, t]
     return (
-        f"On {where} one layer's step at T = {tokens_label(int(t))} {verb} {seconds_text(one)} for one sequence, "
-        f"{seconds_text(many)} for {batch}: {times(many / one)} as long"
+        f"On {where} one layer's step at T = {tokens_label(int(t))} {verb} {seconds_text(one)} for one "
+        f"sequence, {seconds_text(many)} for {batch}: {times(many / one)} as long"
     )
 
 

@@ -53,9 +53,9 @@ def ended_text(job: jobs.JobView) -> str:
     }.get(kept, f"The {kept} points finished before that are kept.")
     reasons = {
         "cancelled": "Cancelled.",
-        "crashed": "The measuring process ended unexpectedly. The page and the queue are not affected.",
+        "crashed": "The measuring process ended unexpectedly.",
         "out_of_memory": "The machine ran out of memory and ended the measuring process.",
         "refused": "Not measured.",
     }
-    details = f" {job.message}" if job.message and job.state != "cancelled" else ""
-    return f"{reasons[job.state]}{details} {stays}"
+    reason = job.message if job.message and job.state != "cancelled" else reasons[job.state]
+    return f"{reason} {stays}"

@@ -12,15 +12,12 @@ NAIVE, MATH, FUSED, WEIGHTS, LIMIT = "naive", "math", "fused", "weights", "limit
 ROLES = (NAIVE, MATH, FUSED, WEIGHTS, LIMIT)
 
 # Which role an implementation's name plays; naive attention in the lab is what transformers calls "eager".
+# The last five work block by block or on part of the keys: like a fused kernel, they never hold every score.
 _ROLE_OF_IMPLEMENTATION = {
-    "naive": NAIVE,
-    "naive_inplace": NAIVE,
-    "eager": NAIVE,
+    **dict.fromkeys(("naive", "naive_inplace", "naive_fp32", "eager"), NAIVE),
     "math": MATH,
-    "flash": FUSED,
-    "efficient": FUSED,
-    "cudnn": FUSED,
-    "sdpa": FUSED,
+    **dict.fromkeys(("flash", "efficient", "cudnn", "sdpa"), FUSED),
+    **dict.fromkeys(("blockwise", "flex", "split_kv", "windowed", "quantised"), FUSED),
 }
 
 DASHES: dict[str, list[int]] = {

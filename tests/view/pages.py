@@ -12,9 +12,11 @@ from typing import Any
 import pyarrow
 from streamlit.testing.v1 import AppTest
 
+from lab.view.navigation import ENTRIES
+
 ROOT = Path(__file__).resolve().parents[2]
-FILES = ("start_here", "score_tensor", "kv_cache")
-NO_NUMBER = re.compile(r"(?<![\w.])(nan|inf|infinity|None|null)(?![\w])", re.IGNORECASE)
+FILES = tuple(entry.file for entry in ENTRIES)
+NO_NUMBER = re.compile(r"(?<![\w.])(nan|NaN|inf|Infinity|None|null)(?![\w])")
 MASKS = re.compile(r"\b(is|all) -inf\b")  # tensors of the math backend
 
 

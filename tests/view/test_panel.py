@@ -139,7 +139,7 @@ def test_points_appear_as_they_come_and_the_spec_stays(queue: StubQueue) -> None
 def test_however_a_job_ends_its_points_stay(queue: StubQueue, state: str, words_shown: str) -> None:
     at = pressed(queue)
     kept = memory_run(memory_point(), status=state)
-    queue.set("job-1", state=state, place=0, run=kept, message="signal 9", seconds_running=3.0)
+    queue.set("job-1", state=state, place=0, run=kept, seconds_running=3.0)
     at.run()
     assert words_shown in words(at)
     assert "The 1 point finished before that is kept." in words(at)

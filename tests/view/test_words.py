@@ -34,10 +34,15 @@ def test_a_finished_job_says_what_it_brought() -> None:
     ],
 )
 def test_a_job_that_ended_early_says_why_and_what_stays(state: str, words: str) -> None:
-    text = ended_text(job(state, message="signal 9"))
+    text = ended_text(job(state))
     assert words in text
     assert "The 2 points finished before that are kept." in text
     assert "No point was finished" in ended_text(job(state, run=None))
+
+
+def test_the_measuring_sides_own_reason_goes_before_a_general_one() -> None:
+    text = ended_text(job("crashed", message="The measuring process was ended from outside (SIGKILL)."))
+    assert text.startswith("The measuring process was ended from outside (SIGKILL). The 2 points")
 
 
 def mark(series: str, y: float, x: float = 512, predicted: float | None = None) -> Mark:
