@@ -39,7 +39,9 @@ FIRST_SHOWN = ("flash", "kv-quantisation")
 PEAK = "attention peak"
 LENGTHS = (512, 1024, 2048)
 LONGEST_MEASURED = 8192
+ABBREVIATED = ("gqa", "mqa", "mla")
 PLACES = 4
+LINES = 3
 LABELS = {NAIVE: "naive", FUSED: "flash"}
 
 scene, palette = scenario.current(), scenario.theme()
@@ -57,20 +59,27 @@ def text(count: float) -> str:
     return bytes_text(count, scene.binary)
 
 
+def short_name(technique: str) -> str:
+    """What the toggle says: an abbreviation where there is one, else the name without its brackets."""
+    if technique in ABBREVIATED:
+        return technique.upper()
+    return TECHNIQUES[technique].name.partition(" (")[0]
+
+
+def strongest() -> list[tricks.Change]:
+    """The terms that changed, the largest factor first."""
+    changed = [change for change in found if change.factor not in (None, 1)]
+    return sorted(changed, key=lambda change: max(change.factor, 1 / change.factor), reverse=True)
+
+
 def takeaway() -> str:
     """The largest changes, and how many terms stay."""
     if not applied:
         return "Choose a technique: nothing is changed yet"
     names = " + ".join(TECHNIQUES[name].name for name in applied)
-    moved = [change for change in found if change.before != change.after]
-    strongest = sorted(
-        (change for change in moved if change.factor),
-        key=lambda change: max(change.factor, 1 / change.factor), reverse=True,
-    )  # fmt: skip
-    words = ", ".join(f"{change.term} {tricks.ratio(change.factor)}" for change in strongest[:2])
-    return (
-        f"{names}: {words or 'no term that both have'}; {len(found) - len(moved)} of {len(found)} terms stay"
-    )
+    words = ", ".join(f"{change.term} {tricks.ratio(change.factor)}" for change in strongest()[:2])
+    stay = sum(change.before == change.after for change in found)
+    return f"{names}: {words or 'nothing smaller or larger'}; {stay} of {len(found)} terms stay"
 
 
 def peaks_of(run: Run | None, *, recorded: bool) -> list[Mark]:
@@ -117,7 +126,7 @@ with left:
     chosen = st.pills(
         "Techniques", tuple(TECHNIQUES), selection_mode="multi", key=key, persist_state="session",
         default=None if key in st.session_state else FIRST_SHOWN,
-        format_func=lambda name: TECHNIQUES[name].name,
+        format_func=short_name, wrap=True,
         help="Applied together to naive attention with a contiguous cache and batches that wait.",
     )  # fmt: skip
     before = replace(plain, cached=False) if "kv-cache" in chosen else plain
@@ -137,7 +146,6 @@ with left:
 with right:
     panel.live(draw)
 
-moved = [change for change in found if change.before != change.after]
 skeleton.formula(
     r"\text{factor} = \frac{\text{term}(\text{deployment after})}{\text{term}(\text{deployment before})}",
     [
@@ -145,8 +153,7 @@ skeleton.formula(
         rf"\frac{{{latex.quantity(tricks.amount(change.after, change.unit, scene.binary))}}}"
         rf"{{{latex.quantity(tricks.amount(change.before, change.unit, scene.binary))}}} = "
         rf"{digits(float(change.factor))}"
-        for change in moved
-        if change.factor is not None
+        for change in strongest()[:LINES]
     ],
 )
 with st.expander("What each term is, and what each chosen technique keeps"):

@@ -57,10 +57,22 @@ ENTRIES = (
         "How many bytes are kept and read; when do they pass the weights?",
     ),
     Entry(
+        "Decode",
+        "batch_and_bandwidth",
+        "Batch and bandwidth",
+        "Why is a batch barely dearer than one sequence, and does splitting the cache help?",
+    ),
+    Entry(
         "Choices",
         "what_each_trick_changes",
         "What each trick changes",
         "Which term does each technique touch, and which one fits my problem?",
+    ),
+    Entry(
+        "Choices",
+        "serving_budget",
+        "Serving budget",
+        "How many sequences fit, and at what latency?",
     ),
 )
 

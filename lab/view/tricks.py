@@ -75,7 +75,13 @@ def amount(count: float, unit: str, binary: bool) -> str:
     """A term's value with its unit."""
     if unit == "bytes":
         return bytes_text(count, binary)
-    return flops_text(count) if unit == "FLOPs" else f"{whole(int(count))} {unit}"
+    if unit == "FLOPs":
+        return flops_text(count)
+    return (
+        f"1 {unit.removesuffix('es') if unit == 'passes' else unit.removesuffix('s')}"
+        if count == 1
+        else f"{whole(int(count))} {unit}"
+    )
 
 
 def ratio(factor: Fraction | float) -> str:

@@ -1,0 +1,126 @@
+"""What a card can serve: deployments by KV type, their memory as bars, their steps as a trade-off."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lab.cost.deployment import Deployment, reserve
+from lab.cost.formulas import logits_bytes
+from lab.cost.predict import Bound, Ceilings, bound_seconds
+from lab.cost.shapes import ModelShape, weight_bytes
+from lab.cost.storage import STORAGE
+from lab.cost.terms import score_peak_bytes, sequences_that_fit, step_bytes, step_flops
+from lab.view.bars import Bars, Part, Segment
+from lab.view.capacity import Capacity
+from lab.view.format import bytes_text, whole
+from lab.view.palette import WEIGHTS, Palette
+
+NARROWER = ("fp8", "q8_0", "q4_0")
+"""Storage types of a cache that are compared with the scenario's own number type."""
+
+WEIGHT, CACHE, LEFT, ACTIVATIONS, RESERVE = (*("weights", "KV cache", "left over", "activations", "reserve"),)
+LOGITS_ELEMENT = 4  # logits are sampled from in fp32
+
+
+@dataclass(frozen=True)
+class Option:
+    """One way to serve a model on a card, and the sequences that fit."""
+
+    name: str
+    deployment: Deployment
+    capacity: Capacity
+
+    @property
+    def weight_bytes(self) -> int:
+        """All parameters, in the deployment's dtype."""
+        return weight_bytes(self.deployment.model, STORAGE[self.deployment.dtype].row(1))
+
+    @property
+    def sequence_bytes(self) -> int:
+        """The cache of one sequence."""
+        return reserve(self.deployment, 1).reserved_bytes
+
+    @property
+    def sequences(self) -> int:
+        """Sequences whose cache fits beside the weights."""
+        return sequences_that_fit(self.deployment, self.capacity.usable_bytes)
+
+    @property
+    def activation_bytes(self) -> int:
+        """A lower bound: the attention call of one prompt being read, and the logits of a step."""
+        peak = score_peak_bytes(self.deployment) or 0
+        return peak + int(
+            logits_bytes(max(1, self.sequences), 1, self.deployment.model.vocab, LOGITS_ELEMENT)
+        )
+
+
+def option(
+    name: str, model: ModelShape, context: int, dtype: str, kv_type: str, capacity: Capacity
+) -> Option | None:
+    """A way to serve, or None where the storage type cannot hold the model's rows.
+
+    Args:
+        name: what the row is called.
+        model: any shape.
+        context: tokens of every sequence.
+        dtype: of weights and activations.
+        kv_type: storage of K and V.
+        capacity: the card's memory.
+    """
+    deployment = Deployment(
+        model=model, batch=1, context=context, max_context=context, dtype=dtype, k_type=kv_type,
+        v_type=kv_type, implementation="flash",
+    )  # fmt: skip
+    found = Option(name, deployment, capacity)
+    try:
+        reserve(deployment, 1)
+    except ValueError:
+        return None
+    return found
+
+
+def step_bound(deployment: Deployment, ceilings: Ceilings, *, with_flops: bool) -> Bound:
+    """The least time of one decode step of a deployment's batch.
+
+    Args:
+        deployment: a model at work.
+        ceilings: of the card.
+        with_flops: False where the card states no matmul rate for the dtype: bytes alone then bound it.
+    """
+    flops = step_flops(deployment) if with_flops else 0
+    return bound_seconds(flops, step_bytes(deployment), ceilings)
+
+
+def batches(most: int) -> list[int]:
+    """Powers of two up to the sequences that fit, and that number itself."""
+    return sorted({2**power for power in range(most.bit_length())} | {most}) if most else []
+
+
+def memory_bars(options: list[Option], palette: Palette, binary: bool) -> Bars:
+    """One row an option: weights, cache, what is left of the usable part, activations, reserve."""
+    segments, ends = [], []
+    capacity = options[0].capacity
+    for one in options:
+        edges = [0, one.weight_bytes, one.weight_bytes + one.sequences * one.sequence_bytes]
+        edges += [max(edges[-1], capacity.usable_bytes)]
+        edges += [edges[-1] + one.activation_bytes]
+        edges += [max(edges[-1], capacity.bytes)]
+        held = f"{whole(one.sequences)} sequences of {bytes_text(one.sequence_bytes, binary)}"
+        for part, start, end in zip(
+            (WEIGHT, CACHE, LEFT, ACTIVATIONS, RESERVE), edges, edges[1:], strict=False
+        ):
+            size = bytes_text(end - start, binary)
+            what = f"{part} {size}" + (f": {held}" if part == CACHE else "")
+            inside = held if part == CACHE else size if part == WEIGHT else ""
+            segments.append(Segment(one.name, part, start, end, what, inside))
+        fits = "1 sequence" if one.sequences == 1 else f"{whole(one.sequences)} sequences"
+        ends.append((one.name, edges[-1], fits if one.weight_bytes <= capacity.usable_bytes else "too large"))
+    parts = (
+        Part(WEIGHT, palette.roles[WEIGHTS]),
+        Part(CACHE, palette.ramp[2]),
+        Part(LEFT, palette.grid),
+        Part(ACTIVATIONS, palette.ramp[0]),
+        Part(RESERVE, palette.roles["limit"], opacity=0.4),
+    )
+    limits = [(float(capacity.usable_bytes), "usable"), (float(capacity.bytes), "card")]
+    return Bars([one.name for one in options], parts, segments, ends, limits)

@@ -1,0 +1,94 @@
+"""A training step in time: what is kept after each layer forward, at the head, and on the way back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+from lab.cost.activations import stored_activations
+from lab.cost.deployment import Deployment
+from lab.cost.shapes import ModelShape, Workload, prefill
+from lab.cost.terms import TERMS
+from lab.cost.training import training_budget
+
+MATERIALISED, FUSED, CHECKPOINTED = "materialised", "fused", "checkpointed"
+WAYS: dict[str, dict[str, str]] = {
+    MATERIALISED: {"attention": "materialised", "checkpointing": "none"},
+    FUSED: {"attention": "fused", "checkpointing": "none"},
+    CHECKPOINTED: {"attention": "fused", "checkpointing": "full"},
+}
+"""Ways to train that are compared: options of lab.cost.training."""
+
+
+def kept_over_step(model: ModelShape, work: Workload, way: str) -> list[tuple[float, float]]:
+    """The bytes kept while a training step goes through the layers and back.
+
+    Args:
+        model: a shape whose stored activations are modelled.
+        work: a pass over whole sequences.
+        way: a key of WAYS.
+
+    Returns:
+        (place, bytes): after 0 … L layers forward, at the head (L + 1), and back to 2·L + 1. A layer that is
+        computed again weighs in full while its gradients are formed.
+
+    Raises:
+        ValueError: layers that are not modelled.
+    """
+    stored = stored_activations(model, work, **WAYS[way])
+    in_full = stored_activations(model, work, **(WAYS[way] | {"checkpointing": "none"}))
+    kept = [stored.layers[number].bytes for number in model.order]
+    again = [in_full.layers[number].bytes if stored.recomputing_bytes else 0 for number in model.order]
+    held, points = 0, [(0.0, 0.0)]
+    for place, size in enumerate(kept, start=1):
+        held += size
+        points.append((float(place), float(held)))
+    points.append((float(len(kept) + 1), float(held + stored.head_bytes)))
+    for place, (size, recomputed) in enumerate(zip(reversed(kept), reversed(again), strict=True)):
+        points.append((len(kept) + 1.5 + place, float(held + recomputed)))
+        held -= size
+        points.append((float(len(kept) + 2 + place), float(held)))
+    return points
+
+
+@dataclass(frozen=True)
+class Doubling:
+    """One quantity and what it is multiplied by; None where there is nothing to divide."""
+
+    name: str
+    unit: str
+    value: int
+    context: Fraction | None
+    batch: Fraction | None
+
+
+def doublings(deployment: Deployment) -> list[Doubling]:
+    """Each term when the context doubles, and when the batch does.
+
+    Args:
+        deployment: a model at work; its longest sequence is its context.
+
+    Returns:
+        The terms of lab.cost.terms that are modelled and depend on either, then FLOPs and kept activations of
+        a training step.
+    """
+    quantities: dict[str, tuple[str, Any]] = {name: (term.unit, term.value) for name, term in TERMS.items()}
+    quantities.pop("answer steps")
+    quantities |= {
+        "training FLOPs": ("FLOPs", lambda d: training_budget(d.model, _work(d)).total_flops),
+        "activations kept": ("bytes", lambda d: stored_activations(d.model, _work(d)).layer_bytes),
+    }
+    twice = 2 * deployment.context
+    longer = replace(deployment, context=twice, max_context=twice)
+    wider = replace(deployment, batch=2 * deployment.batch)
+    found = []
+    for name, (unit, value) in quantities.items():
+        now, long, wide = value(deployment), value(longer), value(wider)
+        if now:
+            found.append(Doubling(name, unit, now, Fraction(long, now), Fraction(wide, now)))
+    return found
+
+
+def _work(deployment: Deployment) -> Workload:
+    return prefill(deployment.batch, deployment.context, deployment.dtype)
