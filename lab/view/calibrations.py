@@ -1,0 +1,120 @@
+"""Calibrations that pages predict with: the chapter's card from what it printed, this machine's from its runs."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from functools import cache
+from typing import Any
+
+import streamlit as st
+
+from lab import runs
+from lab.cost import catalog
+from lab.cost.calibration import Calibration
+from lab.cost.chapter_card import SHEET_ID, chapter_calibration
+from lab.cost.predict import Ceilings
+from lab.measure.calibrations import newest_calibration
+from lab.runs.reference import CHAPTER_RUN_ID
+from lab.runs.store import runs_folder
+from lab.view import here
+
+
+@cache
+def chapter_figures() -> dict[str, Any]:
+    """What the chapter printed of its card."""
+    text = (catalog.DATA / "chapter_measurements.json").read_text(encoding="utf-8")
+    figures: dict[str, Any] = json.loads(text)
+    return figures
+
+
+@cache
+def of_chapter(dtype: str) -> Calibration | None:
+    """The calibration of the chapter's card.
+
+    Args:
+        dtype: of the inputs.
+
+    Returns:
+        The calibration; None in a type that the chapter did not measure.
+    """
+    try:
+        return chapter_calibration(chapter_figures(), catalog.card(SHEET_ID), dtype)
+    except ValueError:
+        return None
+
+
+def of_recorded(run: runs.Run | None, dtype: str) -> Calibration | None:
+    """The calibration of the device of a reference run; None where none is known."""
+    return of_chapter(dtype) if run is not None and run.run_id == CHAPTER_RUN_ID else None
+
+
+def of_run(run: runs.Run, dtype: str) -> Calibration | None:
+    """The newest calibration of the device that a run was measured on, with as many threads.
+
+    Args:
+        run: kept on this machine, bundled or uploaded; it may hold its calibration itself.
+        dtype: of the inputs.
+    """
+    if run.recorded_on is not None:
+        return of_recorded(run, dtype)
+    threads = run.environment.get("threads") if here_kind(run) == "cpu" else None
+    return newest_calibration((run, *kept()), run.device_key, dtype, threads)
+
+
+def ceilings_of(calibration: Calibration) -> Ceilings:
+    """The roofs of a calibration: its matmul rate, the bandwidth of its largest transfer, its launch time."""
+    launches = [calibration.overhead, *(rate.launch for rate in calibration.decode.values())]
+    launch = next((figure.value for figure in launches if figure is not None), None)
+    return Ceilings(
+        calibration.device, calibration.source, calibration.matmul.value,
+        calibration.bandwidth.points[-1][1], launch,
+    )  # fmt: skip
+
+
+def here_kind(run: runs.Run) -> str:
+    """The kind of device of a run: "cpu", "cuda", "mps" or "xpu"."""
+    return str(run.environment.get("device_kind") or run.spec.device)
+
+
+def of_this_machine(device: str, dtype: str) -> Calibration | None:
+    """The newest calibration of a kind of device of this machine.
+
+    Args:
+        device: the scenario's choice.
+        dtype: of the inputs.
+
+    Returns:
+        The calibration; None until Roofline or the command line calibrated this machine in that type.
+    """
+    run = calibrated_run(device, dtype)
+    return None if run is None else newest_calibration((run,), run.device_key, dtype)
+
+
+def calibrated_run(device: str, dtype: str | None = None) -> runs.Run | None:
+    """The newest run that calibrated a kind of device of this machine.
+
+    Args:
+        device: the scenario's choice.
+        dtype: that it must hold; None for any.
+    """
+    wanted = here.kind(device)
+    for run in kept():
+        held = (run.ceilings or {}).get("calibrations")
+        if isinstance(held, dict) and here_kind(run) == wanted and (dtype is None or dtype in held):
+            return run
+    return None
+
+
+def kept() -> tuple[runs.Run, ...]:
+    """The runs kept on this machine, newest first; read again when one was written."""
+    changed_ns = 0
+    with suppress(OSError):  # nothing has been measured yet
+        changed_ns = os.stat(runs_folder()).st_mtime_ns
+    return _kept(str(runs_folder()), changed_ns)
+
+
+@st.cache_resource(max_entries=4, show_spinner=False)
+def _kept(folder: str, changed_ns: int) -> tuple[runs.Run, ...]:
+    return runs.list_runs()
