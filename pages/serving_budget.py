@@ -24,6 +24,8 @@ FIRST_CARD = "h100-sxm"
 COMPARED_CARDS = ("l4", "a100-sxm-80", "h200-sxm")
 MEMORY, BY_TYPE, BY_CARD = "memory", "by_type", "by_card"
 HERE = "here"
+WERE_MHA = "were it MHA"
+TOLD = ("q8_0 KV", WERE_MHA)
 RATES = tuple(10.0**power for power in range(7))
 SECONDS = (1e-4, 1e1)
 
@@ -75,7 +77,8 @@ def named_sequences(one: serving.Option) -> str:
 
 def memory_takeaway() -> str:
     """Sequences that fit, by KV type and were it MHA, and which capacity is meant."""
-    others = [f"{one.name} {whole(one.sequences)}" for one in options if one is not chosen]
+    told = [one for one in options if one is not chosen and one.name in TOLD]
+    others = [f"{one.name} {whole(one.sequences)}" for one in told]
     return (
         f"{card.name}, {share(capacity.USABLE)} of {memory.words}: {named_sequences(chosen)} of "
         f"{model.name} at T = {tokens_label(T)} with {chosen.name}"
@@ -181,7 +184,7 @@ with left:
     chosen = option(kv_type, memory)
     mha = capacity.as_multi_head(model)
     others = [option(name, memory) for name in fitting if name != kv_type]
-    were = [serving.option("were it MHA", mha, T, scene.dtype, kv_type, memory)] if mha else []
+    were = [serving.option(WERE_MHA, mha, T, scene.dtype, kv_type, memory)] if mha else []
     options = [one for one in (chosen, *others, *were) if one is not None]
     st.metric(f"Sequences, T = {tokens_label(T)}", whole(chosen.sequences))
     if capacity.capacity(card, meaning) is None:

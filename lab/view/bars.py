@@ -33,12 +33,10 @@ class Part:
     Args:
         key: identifies it in the data and stands in the legend.
         colour: "#RRGGBB".
-        opacity: of the bar.
     """
 
     key: str
     colour: str
-    opacity: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -81,6 +79,18 @@ class Bars:
     ends: Sequence[tuple[str, float, str]] = ()
     limits: Sequence[tuple[float, str]] = ()
     points: Sequence[tuple[str, float, str]] = ()
+
+
+def faded(colour: str, palette: Palette, strength: float = 0.5) -> str:
+    """A colour thinned with the page behind it, so that it needs no transparency.
+
+    Args:
+        colour: "#RRGGBB".
+        palette: of the theme in use.
+        strength: 0 for the background alone, 1 for the colour alone.
+    """
+    pairs = [(int(one[at : at + 2], 16) for one in (colour, palette.background)) for at in (1, 3, 5)]
+    return "#" + "".join(f"{round(strength * a + (1 - strength) * b):02X}" for a, b in pairs)
 
 
 def draw(
@@ -130,9 +140,6 @@ def _segments(
         scale=alt.Scale(domain=keys, range=[part.colour for part in bars.parts]),
         legend=shown if legend else None,
     )
-    opacity = alt.Opacity(
-        "part:N", scale=alt.Scale(domain=keys, range=[part.opacity for part in bars.parts]), legend=None
-    )
     return (
         alt.Chart(alt.NamedData(name="segments"))
         .mark_bar(stroke=palette.background, strokeWidth=1, clip=True)
@@ -141,7 +148,6 @@ def _segments(
             x2="end:Q",
             y=rows,
             color=colour,
-            opacity=opacity,
             tooltip=[alt.Tooltip("row:N", title="row"), alt.Tooltip("what:N", title="shows")],
         )
     )

@@ -51,6 +51,12 @@ ENTRIES = (
         "Prefill", "score_tensor", "The T×T tensor", "How big is the score tensor, and what is the real peak?"
     ),
     Entry(
+        "Prefill",
+        "how_time_scales",
+        "How time scales",
+        "Which exponent; what does the causal mask save?",
+    ),
+    Entry(
         "Decode",
         "kv_cache",
         "KV cache",
@@ -73,6 +79,12 @@ ENTRIES = (
         "serving_budget",
         "Serving budget",
         "How many sequences fit, and at what latency?",
+    ),
+    Entry(
+        "Choices",
+        "training_and_rules",
+        "Training and rules",
+        "What changes in training, and what happens when T doubles?",
     ),
 )
 

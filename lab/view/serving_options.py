@@ -10,7 +10,7 @@ from lab.cost.predict import Bound, Ceilings, bound_seconds
 from lab.cost.shapes import ModelShape, weight_bytes
 from lab.cost.storage import STORAGE
 from lab.cost.terms import score_peak_bytes, sequences_that_fit, step_bytes, step_flops
-from lab.view.bars import Bars, Part, Segment
+from lab.view.bars import Bars, Part, Segment, faded
 from lab.view.capacity import Capacity
 from lab.view.format import bytes_text, whole
 from lab.view.palette import WEIGHTS, Palette
@@ -120,7 +120,7 @@ def memory_bars(options: list[Option], palette: Palette, binary: bool) -> Bars:
         Part(CACHE, palette.ramp[2]),
         Part(LEFT, palette.grid),
         Part(ACTIVATIONS, palette.ramp[0]),
-        Part(RESERVE, palette.roles["limit"], opacity=0.4),
+        Part(RESERVE, faded(palette.roles["limit"], palette)),
     )
     limits = [(float(capacity.usable_bytes), "usable"), (float(capacity.bytes), "card")]
     return Bars([one.name for one in options], parts, segments, ends, limits)

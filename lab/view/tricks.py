@@ -15,7 +15,7 @@ from lab.cost.shapes import ModelShape
 from lab.cost.techniques import TECHNIQUES
 from lab.cost.terms import TERMS
 from lab.view.axes import Axis
-from lab.view.bars import Bars, Part, Segment
+from lab.view.bars import Bars, Part, Segment, faded
 from lab.view.format import bytes_text, digits, flops_text, whole
 from lab.view.palette import WEIGHTS, Palette
 
@@ -179,7 +179,7 @@ def paging_bars(palette: Palette, *, blocks: bool, tokens: Sequence[int] = CACHE
             segments.append(Segment(row, USED, start, filled, what))
             if filled < start + step:
                 segments.append(Segment(row, WASTED, filled, start + step, what))
-    parts = (Part(USED, palette.ramp[3]), Part(WASTED, palette.roles["limit"], opacity=0.55))
+    parts = (Part(USED, palette.ramp[3]), Part(WASTED, faded(palette.roles["limit"], palette)))
     return Bars(rows, parts, segments)
 
 

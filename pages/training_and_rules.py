@@ -1,0 +1,252 @@
+"""Training and rules: activations over a training step, forward and backward factors, what doubling does."""
+
+import pandas as pd
+import streamlit as st
+
+from lab.cost.activations import stored_activations
+from lab.cost.deployment import Deployment
+from lab.cost.shapes import prefill, weight_bytes
+from lab.cost.storage import STORAGE
+from lab.cost.training import training_budget
+from lab.runs import Point, Run, default_spec
+from lab.view import ceilings as ceilings_of
+from lab.view import charts, controls, here, latex, navigation, points, scenario, skeleton, timeline
+from lab.view.axes import Axis, bytes_axis
+from lab.view.caveats import caveats
+from lab.view.format import bytes_text, digits, flops_text, other_bytes, tokens_label, whole
+from lab.view.frames import Extras, Mark
+from lab.view.measure_panel import Panel
+from lab.view.palette import FUSED, NAIVE
+from lab.view.tricks import amount
+
+navigation.guard()
+
+PAGE = "training_and_rules"
+LENGTHS = (512, 1024, 2048)
+LABELS = {
+    timeline.MATERIALISED: "scores kept",
+    timeline.FUSED: "fused",
+    timeline.CHECKPOINTED: "checkpointed",
+}
+DOUBLED = {NAIVE: "naive", FUSED: "SDPA"}
+
+scene, palette = scenario.current(), scenario.theme()
+model, B, T = scene.model, scene.batch, scene.context
+work = prefill(B, T, scene.dtype)
+measured_dtype, dtype_reason = here.measured_type(scene.dtype, scene.device)
+kept = {way: stored_activations(model, work, **options) for way, options in timeline.WAYS.items()}
+steps = {way: training_budget(model, work, **options) for way, options in timeline.WAYS.items()}
+
+
+def text(count: float) -> str:
+    """Bytes in the unit chosen."""
+    return bytes_text(count, scene.binary)
+
+
+def takeaway() -> str:
+    """The peaks of the three ways, and what checkpointing costs."""
+    peaks = {way: text(found.peak_bytes) for way, found in kept.items()}
+    extra = steps[timeline.CHECKPOINTED].total_flops / steps[timeline.FUSED].total_flops
+    return (
+        f"Training {model.name} on {whole(B)} × {tokens_label(T)} tokens keeps "
+        f"{peaks[timeline.MATERIALISED]} of activations; {peaks[timeline.FUSED]} with a fused kernel; "
+        f"{peaks[timeline.CHECKPOINTED]} if layers are computed again, for {digits(extra)} times the FLOPs"
+    )
+
+
+def step_axis() -> Axis:
+    """The places of a step: layers forward, the head, layers back."""
+    layers = model.layers
+    ticks = (
+        (0.0, "start"),
+        (layers / 2, "forward →"),
+        (layers + 1.0, "head"),
+        (1.5 * layers + 2, "← backward"),
+    )
+    return Axis("one training step, layer by layer", 0, 2.75 * layers + 2, ticks, None)
+
+
+def where(place: float) -> str:
+    """A place of the step in words."""
+    layers = model.layers
+    if place <= layers:
+        return f"after layer {whole(int(place))}, forward"
+    if place == layers + 1:
+        return "at the head"
+    left = 2 * layers + 1 - int(place)
+    return f"backward, {whole(left)} layers to go"
+
+
+def draw(run: Run | None) -> None:
+    """The heading and the memory of a step over time."""
+    curves = {
+        way: [(at, size) for at, size in timeline.kept_over_step(model, work, way) if size or not log]
+        for way in LABELS
+    }
+    series = [
+        charts.role_series(timeline.MATERIALISED, NAIVE, LABELS[timeline.MATERIALISED], palette),
+        charts.role_series(timeline.FUSED, FUSED, LABELS[timeline.FUSED], palette),
+        charts.Series(timeline.CHECKPOINTED, LABELS[timeline.CHECKPOINTED], palette.ramp[-1], (9, 3)),
+    ]
+    skeleton.takeaway(takeaway())
+    skeleton.badges(measured=False, recorded_on=None, extra=skeleton.beyond(scene))
+    every = [size for curve in curves.values() for _, size in curve if size]
+    y = bytes_axis("activations kept", every, binary=scene.binary, linear=not log)
+    found = here.memory(scene.device)
+    limits = [(float(found[0]), f"{found[1]}, {text(found[0])}")] if found else []
+    skeleton.chart(
+        PAGE, curves, [], series, Extras(limits_y=limits), x=step_axis(), y=y, at=where,
+        value=lambda size: f"{text(size)} ({other_bytes(size, scene.binary)})", palette=palette,
+        description="Activations kept through one training step: they rise forward and fall backward.",
+    )  # fmt: skip
+
+
+def doubling_marks(run: Run | None, *, recorded: bool) -> list[Mark]:
+    """The measured times of one layer's forward attention at this scenario's heads."""
+    wanted = {
+        "heads": model.heads, "kv_heads": model.kv_heads, "head_dim": model.head_dim, "causal": True,
+        "batch": B, "dtype": scene.dtype if recorded else measured_dtype,
+    }  # fmt: skip
+
+    def series_of(point: Point) -> str | None:
+        asked = {"naive": NAIVE, "sdpa": FUSED, "efficient": FUSED}
+        return asked.get(point.implementation) if point.experiment == "scaling" else None
+
+    return points.marks(run, wanted, series_of, points.time_mark, recorded=recorded, same_type=True)
+
+
+def doubling_text(run: Run | None, place: str, *, recorded: bool) -> str:
+    """What time was multiplied by where T doubled, by implementation."""
+    marks = doubling_marks(run, recorded=recorded)
+    parts = []
+    for role, label in DOUBLED.items():
+        timed = {mark.x: mark.y for mark in marks if mark.series == role and mark.kind != "refused"}
+        pairs = [(at, timed[2 * at] / timed[at]) for at in sorted(timed) if 2 * at in timed]
+        if pairs:
+            words = (
+                f"{tokens_label(int(at))} → {tokens_label(int(2 * at))} × {digits(factor)}"
+                for at, factor in pairs
+            )
+            parts.append(f"{label}: {', '.join(words)}")
+    if not parts:
+        return f"Nothing measured on {place} fits this scenario."
+    return f"**{place[:1].upper()}{place[1:]}**, forward attention's time when T doubles: {'; '.join(parts)}."
+
+
+skeleton.opening(PAGE)
+left, right = skeleton.columns()
+with left:
+    log = controls.choice(PAGE, "scale", "Bytes axis", {"linear": "Linear", "log": "Log"}) == "log"
+    st.metric(
+        f"Step, T = {tokens_label(T)}",
+        flops_text(steps[timeline.FUSED].total_flops),
+        help="Forward and backward with a fused attention kernel, nothing computed again.",
+    )
+    own_length = (T,) if LENGTHS[-1] < T <= 4 * LENGTHS[-1] else ()
+    spec = default_spec(
+        "scaling", device=scene.device, dtype=measured_dtype, lengths=(*LENGTHS, *own_length), batches=(B,),
+        heads=model.heads, kv_heads=model.kv_heads, head_dim=model.head_dim, threads=here.threads(),
+        implementations=("naive", "sdpa"),
+    )  # fmt: skip
+    note = "Measures forward attention as T doubles; the lab cannot measure a backward pass yet."
+    panel = Panel(PAGE, spec, scene.binary, note=f"{note} {dtype_reason}" if dtype_reason else note)
+    panel.controls()
+with right:
+    panel.live(draw)
+
+fused = steps[timeline.FUSED]
+skeleton.formula(
+    r"\text{step} = F + R + (2F + \text{QK}^\top_\text{fused}) \qquad "
+    r"\text{kept} = \sum_\text{layers} B\,T\,\sum_\text{tensors} \text{elements} \cdot b",
+    [
+        rf"\text{{{LABELS[way]}}}:\quad {latex.flop_count(step.forward_flops)} + "
+        rf"{latex.flop_count(step.recomputed_flops)} + {latex.flop_count(step.backward_flops)} = "
+        rf"{latex.flop_count(step.total_flops)},\quad \text{{kept at most}}\ "
+        rf"{latex.byte_count(kept[way].peak_bytes, scene.binary)}"
+        for way, step in steps.items()
+    ],
+)
+st.caption(
+    "F: the forward pass, R: what is computed again. Every product forward has two backward, one gradient "
+    "for each operand; a fused kernel, which kept no scores, forms QKᵀ once more inside its backward pass."
+)
+weights = weight_bytes(model, STORAGE[scene.dtype].row(1))
+st.markdown(
+    f"On top come the weights, {text(weights)} in {scene.dtype}, as much again for their gradients, and the "
+    "optimiser's state."
+)
+with st.expander("What is kept, tensor by tensor"):
+    for way, found in kept.items():
+        for layer in found.layers:
+            tensors = ", ".join(f"{one.name} {text(layer.tokens * one.token_bytes)}" for one in layer.kept)
+            st.markdown(f"**{LABELS[way]}**, each of {whole(layer.layers)} layers: {tensors}.")
+        st.markdown(f"**{LABELS[way]}**, at the head: {text(found.head_bytes)}.")
+
+st.subheader("Forward and backward, as multiples of the forward pass", anchor=False)
+st.dataframe(
+    pd.DataFrame(
+        {
+            "way": LABELS[way],
+            "forward": flops_text(step.forward_flops),
+            "computed again": digits(step.recomputed_flops / step.forward_flops),
+            "backward": digits(step.backward_flops / step.forward_flops),
+            "whole step": digits(step.total_flops / step.forward_flops),
+        }
+        for way, step in steps.items()
+    ),
+    hide_index=True,
+    height="content",
+    key=f"{PAGE}_factors",
+)
+
+deployment = Deployment(
+    model=model, batch=B, context=T, max_context=T, dtype=scene.dtype, k_type=scene.dtype, v_type=scene.dtype
+)
+rows = timeline.doublings(deployment)
+by_name = {row.name: row for row in rows}
+core, cache = by_name["attention FLOPs"], by_name["cache needed"]
+st.subheader(
+    f"From T = {tokens_label(T)} to {tokens_label(2 * T)}: attention FLOPs × {digits(float(core.context))}, "
+    f"cache × {digits(float(cache.context))}, weights × {digits(float(by_name['weights'].context))}",
+    anchor=False,
+)
+st.dataframe(
+    pd.DataFrame(
+        {
+            "quantity": row.name,
+            "now": amount(row.value, row.unit, scene.binary),
+            "T doubles": f"× {digits(float(row.context))}",
+            "batch doubles": f"× {digits(float(row.batch))}",
+        }
+        for row in rows
+    ),
+    hide_index=True,
+    height="content",
+    key=f"{PAGE}_doubling",
+)
+st.caption("Naive attention in prefill, one new token a step in decode, training with a fused kernel.")
+
+run = panel.run()
+card = ceilings_of.short_name(scene.recorded) if scene.recorded else "another machine"
+skeleton.gap(
+    [
+        doubling_text(run, "this machine", recorded=False),
+        doubling_text(scene.recorded, card, recorded=True),
+        f"The arithmetic of attention grows × {digits(float(core.context))} here. Time grows less while "
+        "launches and thin matrices weigh, and more where a tensor outgrows a cache.",
+    ]
+)
+share_kept = kept[timeline.MATERIALISED].peak_bytes / kept[timeline.FUSED].peak_bytes
+skeleton.misconception(
+    "A training step costs three forward passes.",
+    f"Two passes back for one forward is the rule for plain products. With a fused kernel the step is "
+    f"{digits(fused.total_flops / fused.forward_flops)} forward passes at T = {tokens_label(T)}, "
+    f"checkpointed {digits(steps[timeline.CHECKPOINTED].total_flops / fused.forward_flops)}. What training "
+    f"really adds is memory: keeping the scores takes {digits(share_kept)} times what the fused kernel keeps.",
+)
+drawn = [(run, "this machine")] if run else []
+skeleton.limits(
+    f"{caveats(drawn, ('scaling',))} Activations of plain modules without dropout; no workspace, no "
+    "fragmentation, no optimiser; backward factors are counts, not times."
+)
+skeleton.closing(PAGE)
