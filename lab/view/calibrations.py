@@ -1,4 +1,4 @@
-"""Calibrations that pages predict with: the chapter's card from what it printed, this machine's from its runs."""
+"""Calibrations that pages predict with: the chapter's card as printed, this machine's from its runs."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from lab.cost.shapes import ModelShape
 from lab.runs import Point, Run
 from lab.view import calibrations, ceilings, here
 from lab.view.frames import Mark
-from lab.view.points import time_mark
+from lab.view.points import fits, time_mark
 from lab.view.scenario import Scenario
 
 FUSED_NAMES = ("sdpa", "flash", "efficient", "cudnn")
@@ -98,9 +98,17 @@ def own_device(scene: Scenario, run: Run | None, dtype: str) -> DecodeDevice:
         dtype: what the button measures.
     """
     found = calibrations.of_this_machine(scene.device, dtype)
-    return DecodeDevice(
-        "this machine", dtype, here.cost_device(scene.device), ceilings.of_run(run, dtype), found
-    )
+    limits = calibrations.ceilings_of(found) if found else ceilings.of_run(run, dtype)
+    return DecodeDevice("this machine", dtype, here.cost_device(scene.device), limits, found)
+
+
+def points_of(run: Run | None, experiment: str, model: ModelShape, dtype: str) -> list[Point]:
+    """The points of a run at a model's heads, one new token each."""
+    wanted = {
+        "experiment": experiment, "heads": model.heads, "kv_heads": model.kv_heads,
+        "head_dim": model.head_dim, "q_len": 1, "dtype": dtype,
+    }  # fmt: skip
+    return [point for point in run.points if fits(point, wanted, same_type=True)] if run else []
 
 
 def point_bytes(point: Point) -> int:

@@ -66,7 +66,7 @@ ENTRIES = (
         "Decode",
         "batch_and_bandwidth",
         "Batch and bandwidth",
-        "Why is a batch barely dearer than one sequence, and does splitting the cache help?",
+        "Why is a batch barely dearer than one, and does splitting help?",
     ),
     Entry(
         "Choices",
