@@ -186,8 +186,11 @@ skeleton.formula(
     r"\text{matrix} = 2\,B\,T_q\,n_\text{in}\,n_\text{out} \qquad "
     r"\text{pairs} = T^2\ \text{or}\ \tfrac{T(T+1)}{2}",
     [
-        r",\quad ".join(
-            rf"\text{{{item.label}}} = {latex.flop_count(part(work, item.key))}" for item in parts()
+        *(
+            r",\quad ".join(
+                rf"\text{{{item.label}}} = {latex.flop_count(part(work, item.key))}" for item in line
+            )
+            for line in (parts()[:2], parts()[2:])
         ),
         r",\quad ".join(
             rf"T^{{*}}_\text{{{name}}} = "

@@ -45,13 +45,13 @@ def table(scene: Scenario, causal: bool) -> pd.DataFrame:
         limit = scene.model.max_context
         rows.append(
             {
-                "retrieved text": tokens_label(added) if added else "nothing",
+                "retrieved": tokens_label(added) if added else "nothing",
                 "prompt": whole(tokens),
-                "FLOPs of the prompt": flops_text(found.matmul_flops),
-                "of the plain prompt": times(found.matmul_flops / plain.matmul_flops),
-                "attention core": share(float(found.attention_share)),
+                "its FLOPs": flops_text(found.matmul_flops),
+                "against none": times(found.matmul_flops / plain.matmul_flops),
+                "core": share(float(found.attention_share)),
                 "KV cache": bytes_text(cached, scene.binary),
-                "FLOPs a new token": flops_text(step_budget(scene, tokens, causal).matmul_flops),
+                "each new token": flops_text(step_budget(scene, tokens, causal).matmul_flops),
                 "model's limit": "beyond" if limit is not None and tokens > limit else "within",
             }
         )

@@ -78,13 +78,10 @@ def show(page: str, view: prompt.Prompt, run: Run | None, palette: Palette, *, l
         key: [(tokens, core_flops(view, int(tokens)) / seconds) for tokens, seconds in line]
         for key, line in view.bounds(run, grid).items()
     }
-    sides = [limits for limits, _, _ in view.sides(run).values() if limits]
-    roofs = [(limits.flops_per_s, f"matmul rate, {limits.name}") for limits in sides]
-    drawn = [y for curve in curves.values() for _, y in curve]
-    drawn += [rate for rate, _ in roofs] + ([] if linear else list(RATES))
+    drawn = [y for curve in curves.values() for _, y in curve] + ([] if linear else list(RATES))
     skeleton.chart(
         page, curves, [*recorded, *own], prompt.series(palette),
-        Extras(limits_x=skeleton.context_limit(scene), limits_y=roofs, marker_x=T),
+        Extras(limits_x=skeleton.context_limit(scene), marker_x=T),
         x=tokens_axis("context T (tokens)", linear_up_to=T if linear else None, room=0.18),
         y=plain_axes.counts_of("counted FLOPs a second, one layer", drawn, "FLOP/s", linear=linear),
         at=lambda tokens: whole(int(tokens)), value=lambda rate: scaled(rate, "FLOP/s"), palette=palette,

@@ -88,7 +88,7 @@ def test_retrieved_text_lengthens_the_prompt() -> None:
     table = at.main.get("dataframe")[0].value
     work = Workload(1, 2048 + longer_prompts.ADDED[1], 2048 + longer_prompts.ADDED[1], "bf16")
     expected = budget(catalog.model("llama-3-8b"), work, logits="last").matmul_flops
-    assert table["FLOPs of the prompt"][2] == flops_text(expected)
+    assert table["its FLOPs"][2] == flops_text(expected)
     assert list(table["model's limit"]) == ["within", "within", "within", "beyond", "beyond"]
 
 
