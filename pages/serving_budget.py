@@ -80,9 +80,8 @@ def memory_takeaway() -> str:
     told = [one for one in options if one is not chosen and one.name in TOLD]
     others = [f"{one.name} {whole(one.sequences)}" for one in told]
     return (
-        f"{card.name}, {share(capacity.USABLE)} of {memory.words}: {named_sequences(chosen)} of "
-        f"{model.name} at T = {tokens_label(T)} with {chosen.name}"
-        + (f"; {', '.join(others)}" if others else "")
+        f"{named_sequences(chosen)} of {model.name} at T = {tokens_label(T)} with {chosen.name} fit into "
+        f"{share(capacity.USABLE)} of {memory.words}" + (f"; {', '.join(others)}" if others else "")
     )
 
 

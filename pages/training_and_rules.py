@@ -10,7 +10,7 @@ from lab.cost.storage import STORAGE
 from lab.cost.training import training_budget
 from lab.runs import Point, Run, default_spec
 from lab.view import ceilings as ceilings_of
-from lab.view import charts, controls, here, latex, navigation, points, scenario, skeleton, timeline
+from lab.view import charts, controls, frames, here, latex, navigation, points, scenario, skeleton, timeline
 from lab.view.axes import Axis, bytes_axis
 from lab.view.caveats import caveats
 from lab.view.format import bytes_text, digits, flops_text, other_bytes, tokens_label, whole
@@ -48,9 +48,9 @@ def takeaway() -> str:
     peaks = {way: text(found.peak_bytes) for way, found in kept.items()}
     extra = steps[timeline.CHECKPOINTED].total_flops / steps[timeline.FUSED].total_flops
     return (
-        f"Training {model.name} on {whole(B)} × {tokens_label(T)} tokens keeps "
-        f"{peaks[timeline.MATERIALISED]} of activations; {peaks[timeline.FUSED]} with a fused kernel; "
-        f"{peaks[timeline.CHECKPOINTED]} if layers are computed again, for {digits(extra)} times the FLOPs"
+        f"Training on {whole(B)} × {tokens_label(T)} tokens keeps {peaks[timeline.MATERIALISED]}; "
+        f"with a fused kernel {peaks[timeline.FUSED]}; checkpointed {peaks[timeline.CHECKPOINTED]}, "
+        f"for {digits(extra)} times the FLOPs"
     )
 
 
@@ -63,7 +63,7 @@ def step_axis() -> Axis:
         (layers + 1.0, "head"),
         (1.5 * layers + 2, "← backward"),
     )
-    return Axis("one training step, layer by layer", 0, 2.75 * layers + 2, ticks, None)
+    return Axis("one training step, layer by layer", 0, 2.2 * layers + 2, ticks, None)
 
 
 def where(place: float) -> str:
@@ -94,11 +94,17 @@ def draw(run: Run | None) -> None:
     y = bytes_axis("activations kept", every, binary=scene.binary, linear=not log)
     found = here.memory(scene.device)
     limits = [(float(found[0]), f"{found[1]}, {text(found[0])}")] if found else []
-    skeleton.chart(
-        PAGE, curves, [], series, Extras(limits_y=limits), x=step_axis(), y=y, at=where,
-        value=lambda size: f"{text(size)} ({other_bytes(size, scene.binary)})", palette=palette,
+    x = step_axis()
+    data = frames.bundle(
+        curves, [], series, Extras(limits_y=limits), x=x, y=y, height_px=skeleton.HEIGHT_PX, at=where,
+        value=lambda size: f"{text(size)} ({other_bytes(size, scene.binary)})",
+    )  # fmt: skip
+    data["labels"] = timeline.peak_labels(curves, series, y, skeleton.HEIGHT_PX, text)
+    figure = charts.curves(
+        data, series, x=x, y=y, palette=palette, height_px=skeleton.HEIGHT_PX,
         description="Activations kept through one training step: they rise forward and fall backward.",
     )  # fmt: skip
+    skeleton.show(figure, f"{PAGE}_chart")
 
 
 def doubling_marks(run: Run | None, *, recorded: bool) -> list[Mark]:
@@ -161,9 +167,13 @@ skeleton.formula(
     [
         rf"\text{{{LABELS[way]}}}:\quad {latex.flop_count(step.forward_flops)} + "
         rf"{latex.flop_count(step.recomputed_flops)} + {latex.flop_count(step.backward_flops)} = "
-        rf"{latex.flop_count(step.total_flops)},\quad \text{{kept at most}}\ "
-        rf"{latex.byte_count(kept[way].peak_bytes, scene.binary)}"
+        rf"{latex.flop_count(step.total_flops)}"
         for way, step in steps.items()
+    ]
+    + [
+        rf"\text{{{LABELS[way]}}}:\quad {latex.byte_count(found.layer_bytes, scene.binary)} "
+        rf"\text{{ in {model.layers} layers, at most }}{latex.byte_count(found.peak_bytes, scene.binary)}"
+        for way, found in kept.items()
     ],
 )
 st.caption(
@@ -242,7 +252,7 @@ skeleton.misconception(
     f"Two passes back for one forward is the rule for plain products. With a fused kernel the step is "
     f"{digits(fused.total_flops / fused.forward_flops)} forward passes at T = {tokens_label(T)}, "
     f"checkpointed {digits(steps[timeline.CHECKPOINTED].total_flops / fused.forward_flops)}. What training "
-    f"really adds is memory: keeping the scores takes {digits(share_kept)} times what the fused kernel keeps.",
+    f"really adds is memory: keeping the scores takes {digits(share_kept)} times what a fused kernel does.",
 )
 drawn = [(run, "this machine")] if run else []
 skeleton.limits(

@@ -89,8 +89,11 @@ def faded(colour: str, palette: Palette, strength: float = 0.5) -> str:
         palette: of the theme in use.
         strength: 0 for the background alone, 1 for the colour alone.
     """
-    pairs = [(int(one[at : at + 2], 16) for one in (colour, palette.background)) for at in (1, 3, 5)]
-    return "#" + "".join(f"{round(strength * a + (1 - strength) * b):02X}" for a, b in pairs)
+    behind = palette.background
+    return "#" + "".join(
+        f"{round(strength * int(colour[at : at + 2], 16) + (1 - strength) * int(behind[at : at + 2], 16)):02X}"
+        for at in (1, 3, 5)
+    )
 
 
 def draw(

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
+
+import pandas as pd
 
 from lab.cost.activations import stored_activations
 from lab.cost.deployment import Deployment
 from lab.cost.shapes import ModelShape, Workload, prefill
 from lab.cost.terms import TERMS
 from lab.cost.training import training_budget
+from lab.view.axes import Axis
+from lab.view.charts import LABEL_HEIGHT_PX, Series
+from lab.view.frames import Curve, frame, spread_apart
 
 MATERIALISED, FUSED, CHECKPOINTED = "materialised", "fused", "checkpointed"
 WAYS: dict[str, dict[str, str]] = {
@@ -46,10 +52,37 @@ def kept_over_step(model: ModelShape, work: Workload, way: str) -> list[tuple[fl
         points.append((float(place), float(held)))
     points.append((float(len(kept) + 1), float(held + stored.head_bytes)))
     for place, (size, recomputed) in enumerate(zip(reversed(kept), reversed(again), strict=True)):
-        points.append((len(kept) + 1.5 + place, float(held + recomputed)))
+        if recomputed:
+            points.append((len(kept) + 1.5 + place, float(held + recomputed)))
         held -= size
         points.append((float(len(kept) + 2 + place), float(held)))
     return points
+
+
+def peak_labels(
+    curves: Mapping[str, Curve],
+    series: Sequence[Series],
+    y: Axis,
+    height_px: int,
+    text: Callable[[float], str],
+) -> pd.DataFrame:
+    """A label above each line's highest point, which all lines reach at the same place.
+
+    Args:
+        curves: the lines by series key.
+        series: their names.
+        y: the vertical axis.
+        height_px: height of the chart.
+        text: writes a height.
+    """
+    peaks = [max(curves[item.key], key=lambda point: point[1]) for item in series]
+    gap = LABEL_HEIGHT_PX / height_px
+    places = spread_apart([y.position(height) + gap for _, height in peaks], gap)
+    rows = (
+        (item.key, f"{item.label} {text(height)}", at, y.value(place))
+        for item, (at, height), place in zip(series, peaks, places, strict=True)
+    )
+    return frame("labels", rows)
 
 
 @dataclass(frozen=True)
