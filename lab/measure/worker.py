@@ -1,6 +1,6 @@
 """The measuring child: runs one part of one job, and tells its parent one JSON line at a time.
 
-`python -m lab.measure.worker --part time|memory|environment` reads a JobSpec as one JSON line on standard
+`python -m lab.measure.worker --part time|memory|environment|cold` reads a JobSpec as one JSON line on standard
 input, which then stays open: its end means that the parent died, and the child exits at once. SIGTERM (or
 Ctrl+C) cancels. Both are seen by threads of their own that never wait for PyTorch, so that a call of ten
 seconds delays neither.
@@ -39,7 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
         The exit code.
     """
     parser = argparse.ArgumentParser(prog="python -m lab.measure.worker", description=__doc__)
-    parser.add_argument("--part", required=True, choices=("time", "memory", "environment"))
+    parser.add_argument("--part", required=True, choices=("time", "memory", "environment", "cold"))
     part = parser.parse_args(arguments).part
     # Before anything starts a thread: every thread inherits the block, and only the one that waits is told.
     _block_signals()
@@ -63,7 +63,7 @@ def run_job(data: Any, part: str, events: Events) -> int:
 
     Args:
         data: the JobSpec as a dictionary.
-        part: "time", "memory" or "environment".
+        part: "time", "memory", "environment" or "cold" (a fresh process of the first-call experiment).
         events: where everything is told, the end included.
 
     Returns:
@@ -88,7 +88,7 @@ def run_part(job: Job, part: str, events: Events) -> None:
 
     Args:
         job: as opened on its device.
-        part: "time", "memory" or "environment".
+        part: "time", "memory", "environment" or "cold" (a fresh process of the first-call experiment).
         events: where everything is told but the end.
     """
     import torch
@@ -97,13 +97,13 @@ def run_part(job: Job, part: str, events: Events) -> None:
     from lab.measure.environment import environment
     from lab.measure.experiments import EXPERIMENTS
 
-    if part == "time" and job.warm_heap:
+    if part in ("time", "cold") and job.warm_heap:
         allocator.keep_heap()
     events.environment(environment(job))
     if part == "environment":
         return
     with torch.inference_mode():
-        if job.device.kind == "cpu":
+        if job.device.kind == "cpu" and part != "cold":  # there, starting threads is part of what is timed
             _start_threads()
             allocator.limit_memory(job.device.free_bytes())
         EXPERIMENTS[job.spec.experiment].run(job, part, events)

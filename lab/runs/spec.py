@@ -21,6 +21,9 @@ EXPERIMENTS = (
     "split_kv",
     "accuracy",
     "kv_int8",
+    "backends",
+    "first_call",
+    "training",
 )
 IMPLEMENTATIONS = (
     "naive",
@@ -139,6 +142,9 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "split_kv": {"lengths": (1024, 4096, 16384)},
     "accuracy": {"lengths": (512,)},
     "kv_int8": {"lengths": (1024,)},
+    "backends": {"lengths": (128,)},
+    "first_call": {"lengths": (512,), "implementations": ("naive", "sdpa")},
+    "training": {"lengths": (256, 512, 1024)},
 }
 
 
