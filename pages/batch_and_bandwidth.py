@@ -199,7 +199,8 @@ longest = max(one.seconds for one in steps)
 skeleton.show(
     bars.draw(
         step_bars.bars(steps, palette),
-        x=seconds_axis(f"least time of a step, {limits.name}", [longest * 1.5], linear=True), palette=palette, description="Least time of a decode step by batch: weights and cache.",
+        x=seconds_axis(f"least time of a step, {limits.name}", [longest * 1.5], linear=True), palette=palette,
+        description="Least time of a decode step by batch: weights and cache.",
         height_px=90 + 44 * len(steps),
     ),
     f"{PAGE}_steps",
