@@ -10,4 +10,5 @@ scenario.sidebar()
 skeleton.style(scenario.theme())
 for sentence in scenario.notes():
     st.warning(sentence, icon=":material/link_off:")
+scenario.watch_theme()
 page.run()

@@ -34,7 +34,8 @@ DEVICES = {
 }
 UNITS = {"binary": "GiB", "decimal": "GB"}
 NOTHING = "nothing"
-_NOTES = "scenario_notes"
+THEME_CHECK_S = 2.0
+_NOTES, _DRAWN_THEME = "scenario_notes", "drawn_theme"
 
 
 @dataclass(frozen=True)
@@ -144,6 +145,15 @@ def notes() -> list[str]:
 def theme() -> Palette:
     """The palette of the theme that the reader's browser shows."""
     return palette(st.context.theme.type == "dark")
+
+
+@st.fragment(run_every=THEME_CHECK_S)
+def watch_theme() -> None:
+    """Draw the page anew when the reader has changed the theme: the browser recolours all but the charts."""
+    drawn = st.session_state.setdefault(_DRAWN_THEME, st.context.theme.type)
+    if st.context.theme.type != drawn:
+        st.session_state[_DRAWN_THEME] = st.context.theme.type
+        st.rerun()
 
 
 def _note_unknown_labels(offered: Sequence[Choice]) -> None:

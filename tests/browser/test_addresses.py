@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.browser.reader import scenario, settle, text, wait_for_chart
+from lab.view.palette import DARK, LIGHT
+from tests.browser.reader import scenario, text, wait_for_chart, wait_until
 
 pytestmark = pytest.mark.browser
 
@@ -51,12 +52,11 @@ def test_warm_link_back_reload_and_page_to_page_keep_the_scenario(new_page) -> N
 def test_a_change_of_the_scenario_goes_into_the_address_and_moves_the_chart(new_page) -> None:
     page = new_page("/score_tensor")
     wait_for_chart(page, "score_tensor")
-    before = page.locator("h3").first.inner_text()
+    heading = page.locator("h3").first
+    assert "At T = 1k" in heading.inner_text()
     page.locator(".st-key-context input[type=range]").press("ArrowRight")
     page.wait_for_url("**context=2k**")
-    settle(page)
-    assert page.locator("h3").first.inner_text() != before
-    assert "At T = 2k" in page.locator("h3").first.inner_text()
+    wait_until(page, lambda: "At T = 2k" in heading.inner_text(), 10, "the heading follows the slider")
 
 
 def test_an_unknown_label_falls_back_with_a_sentence(new_page) -> None:
@@ -78,3 +78,29 @@ def test_question_controls_measure_and_chart_are_above_the_fold(new_page, scheme
             )
         size = page.evaluate("[document.documentElement.scrollWidth, window.innerWidth]")
         assert size[0] <= size[1]
+
+
+def test_the_chart_follows_a_change_of_theme(new_page) -> None:
+    page = new_page("/score_tensor", color_scheme="light")
+    wait_for_chart(page, "score_tensor")
+
+    def colours() -> set[str]:
+        return set(
+            page.evaluate("[...document.querySelectorAll('svg.marks text')].map(t => t.getAttribute('fill'))")
+        )
+
+    assert LIGHT.text in colours()
+    page.emulate_media(color_scheme="dark")
+    wait_until(page, lambda: DARK.text in colours() and LIGHT.text not in colours(), 10, "the chart is dark")
+
+
+def test_the_pointer_reads_every_line_at_its_context(new_page) -> None:
+    page = new_page("/score_tensor")
+    wait_for_chart(page, "score_tensor")
+    box = page.locator("svg.marks").first.bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    tooltip = page.locator("#vg-tooltip-element.visible")
+    tooltip.wait_for()
+    said = tooltip.inner_text()
+    assert all(name in said for name in ("context T (tokens)", "one score tensor", "naive", "math", "flash"))
+    assert "GiB" in said
