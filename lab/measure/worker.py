@@ -1,9 +1,9 @@
 """The measuring child: runs one part of one job, and tells its parent one JSON line at a time.
 
-`python -m lab.measure.worker --part time|memory|environment|cold` reads a JobSpec as one JSON line on standard
-input, which then stays open: its end means that the parent died, and the child exits at once. SIGTERM (or
-Ctrl+C) cancels. Both are seen by threads of their own that never wait for PyTorch, so that a call of ten
-seconds delays neither.
+`python -m lab.measure.worker --part time|memory|environment|cold` reads a JobSpec as one JSON line on
+standard input, which then stays open: its end means that the parent died, and the child exits at once.
+SIGTERM (or Ctrl+C) cancels. Both are seen by threads of their own that never wait for PyTorch, so that a call
+of ten seconds delays neither.
 
 Exit codes: 0 finished, 1 crashed or the parent died, 2 refused (a bad job, or no such device), 143 cancelled.
 """

@@ -1,8 +1,9 @@
 """How a benchmark of one call misleads: the first call in a fresh process against the same call warm.
 
-Each implementation gets a process of its own. Its very first call pays for starting threads, loading libraries,
-choosing algorithms and fresh memory; the chapter's earlier edition compared two such calls and reported a
-sevenfold gap that was mostly start-up. Afterwards the same process times the call warm, by the usual protocol.
+Each implementation gets a process of its own. Its very first call pays for starting threads, loading
+libraries, choosing algorithms and fresh memory; the chapter's earlier edition compared two such calls and
+reported a sevenfold gap that was mostly start-up. Afterwards the same process times the call warm, by the
+usual protocol.
 """
 
 from __future__ import annotations
@@ -88,10 +89,8 @@ class FirstCall(Experiment):
             events.point(plan_point(job, plan, "refused", reason=str(error).splitlines()[0]))
             return
         expected = truth(*inputs[0], causal=call.causal, seed=job.spec.seed)
-        figures = {"second_call_s": cold_s[1]}
-        events.point(
-            self._warm(job, attention_case(plan, function, inputs, expected, measures=figures), cold_s[0])
-        )
+        case = attention_case(plan, function, inputs, expected, measures={"second_call_s": cold_s[1]})
+        events.point(self._warm(job, case, cold_s[0]))
 
     def _warm(self, job: Job, case: Case, first_call_s: float) -> Point:
         seen = examine_case(job, case)
@@ -159,11 +158,8 @@ def together(points: list[Point]) -> Point:
     firsts = sorted(_first_calls(points))
     *_, last = points
     assert last.timing is not None
-    apart = {
-        "first_call_least_s": firsts[0],
-        "first_call_most_s": firsts[-1],
-        "processes": float(len(firsts)),
-    }
+    ends = {"first_call_least_s": firsts[0], "first_call_most_s": firsts[-1]}
+    apart = ends | {"processes": float(len(firsts))}
     timing = replace(last.timing, first_call_s=statistics.median(firsts))
     return replace(last, timing=timing, measures=last.measures | apart)
 

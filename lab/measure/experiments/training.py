@@ -1,8 +1,8 @@
 """What changes in training: the backward pass, and what the forward pass must keep for it.
 
-Naive attention keeps its probabilities and goes back through every T x T tensor; a fused kernel keeps the output
-and a log-sum-exp a row, and computes the scores again. Forward and backward together are timed against the forward
-pass alone; outputs and gradients are held to float64.
+Naive attention keeps its probabilities and goes back through every T x T tensor; a fused kernel keeps the
+output and a log-sum-exp a row, and computes the scores again. Forward and backward together are timed against
+the forward pass alone; outputs and gradients are held to float64.
 """
 
 from __future__ import annotations
