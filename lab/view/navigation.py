@@ -52,9 +52,21 @@ ENTRIES = (
     ),
     Entry(
         "Prefill",
+        "which_kernel_ran",
+        "Which kernel ran",
+        "Which backend ran, and is the answer the same?",
+    ),
+    Entry(
+        "Prefill",
         "how_time_scales",
         "How time scales",
         "Which exponent; what does the causal mask save?",
+    ),
+    Entry(
+        "Limits",
+        "whole_model",
+        "Whole model",
+        "Where do GPT-2's time and memory go?",
     ),
     Entry(
         "Decode",
@@ -85,6 +97,12 @@ ENTRIES = (
         "training_and_rules",
         "Training and rules",
         "What changes in training, and what happens when T doubles?",
+    ),
+    Entry(
+        "Lab",
+        "claims",
+        "Claims",
+        "Which figures of the two sources hold, which are wrong, and why?",
     ),
 )
 

@@ -1,0 +1,163 @@
+"""Whole passes of GPT-2 against their length: recorded, predicted and measured, eager and SDPA."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lab.cost.calibration import Calibration
+from lab.cost.prediction_model import predict_gpt2
+from lab.runs import Point, Run
+from lab.runs.reference import CHAPTER_RUN_ID
+from lab.view import calibrations, charts, modules, points, skeleton
+from lab.view.axes import counts_axis, seconds_axis
+from lab.view.ceilings import short_name
+from lab.view.format import seconds_text, times, whole
+from lab.view.frames import Extras, Mark
+from lab.view.modules import EAGER, SDPA
+from lab.view.palette import FUSED, NAIVE, Palette
+from lab.view.scenario import Scenario
+
+TICKS = (128, 256, 512, 1024)
+ROLES = {EAGER: NAIVE, SDPA: FUSED}
+# Of the recorded table; its columns say milliseconds.
+TABLE, RECORDED_TYPE, RECORDED_MODEL, RECORDED_BATCH = "gpt2_fp32_batch1", "fp32", "gpt2", 1
+# Holds a card at a short prompt and a slow CPU at a long one; fixed, so that points arriving move nothing.
+SECONDS = (1e-3, 1e2)
+
+
+@dataclass(frozen=True)
+class WholePass:
+    """What the views of a whole pass share.
+
+    Args:
+        scene: the scenario.
+        dtype_here: the number type measured on this machine.
+    """
+
+    scene: Scenario
+    dtype_here: str
+
+    @property
+    def tokens(self) -> int:
+        """The scenario's context, as far as the model takes it."""
+        longest = self.scene.model.max_context
+        return min(self.scene.context, longest or self.scene.context)
+
+    @property
+    def card(self) -> str:
+        """The device that was recorded."""
+        return short_name(self.scene.recorded) if self.scene.recorded else "another device"
+
+    def calibration(self, *, recorded: bool) -> Calibration | None:
+        """A device's rates, where this model's modules are priced. The card's are in the recorded type."""
+        if self.scene.model.family != modules.FAMILY:
+            return None
+        if recorded:
+            return calibrations.of_recorded(self.scene.recorded, RECORDED_TYPE)
+        return calibrations.of_this_machine(self.scene.device, self.dtype_here)
+
+    def rows(self) -> list[Mapping[str, Any]]:
+        """The recorded table, where it is of this model and batch."""
+        run = self.scene.recorded
+        fits = self.scene.model.id == RECORDED_MODEL and self.scene.batch == RECORDED_BATCH
+        return list(run.tables[TABLE]) if run and run.run_id == CHAPTER_RUN_ID and fits else []
+
+    def recorded(self) -> dict[tuple[str, int], float]:
+        """The recorded seconds by attention and tokens."""
+        return {(name, row["tokens"]): row[f"{name}_ms"] / 1e3 for row in self.rows() for name in ROLES}
+
+    def line(self, attention: str, *, recorded: bool) -> list[tuple[float, float]]:
+        """The predicted time of a pass against its length."""
+        found = self.calibration(recorded=recorded)
+        if found is None:
+            return []
+        kernel = EAGER if attention == EAGER else modules.fused_kernel(found)
+        model, batch = self.scene.model, self.scene.batch
+        lengths = [T for T in TICKS if (model.max_context or T) >= T]
+        return [
+            (float(T), predict_gpt2(model, found, batch=batch, tokens=T, attention=kernel).seconds)
+            for T in lengths
+        ]
+
+    def measured(self, run: Run | None) -> list[Point]:
+        """Whole passes of a run, timed at this batch."""
+        found = run.points if run else ()
+        return [
+            one for one in found
+            if one.experiment == "model" and one.implementation in ROLES and one.batch == self.scene.batch
+        ]  # fmt: skip
+
+    def takeaway(self) -> str:
+        """What SDPA saves of the whole pass at the longest recorded length."""
+        found = self.recorded()
+        if not found:
+            model, batch = self.scene.model, self.scene.batch
+            return f"No whole pass of {model.name} at batch {batch} was recorded: lines are predictions"
+        longest = max(tokens for _, tokens in found)
+        eager, sdpa = found[EAGER, longest], found[SDPA, longest]
+        return (
+            f"On {self.card} {whole(longest)} tokens took {seconds_text(eager)} eager, {seconds_text(sdpa)} "
+            f"with SDPA: {times(eager / sdpa)} faster, no more, because the rest of the model is the same"
+        )
+
+    def gap(self) -> str:
+        """How the recorded passes compare with the predicted ones."""
+        found = {}
+        for name in ROLES:
+            predicted = dict(self.line(name, recorded=True))
+            for (attention, tokens), seconds in self.recorded().items():
+                if attention == name and tokens in predicted:
+                    found[f"{name} at {whole(tokens)} tokens"] = seconds / predicted[tokens]
+        if not found:
+            return "No whole pass recorded elsewhere fits this scenario."
+        worst = max(found, key=lambda key: abs(found[key] - 1))
+        return (
+            f"**{self.card[:1].upper()}{self.card[1:]}:** of {len(found)} recorded passes the farthest from "
+            f"the prediction is {worst}, {times(found[worst])} the predicted time. Nothing was fitted to a whole "
+            "pass: the matmul rate in this type is the data sheet's, elementwise passes are priced by bytes."
+        )
+
+    def marks(self, run: Run | None) -> list[Mark]:
+        """Recorded and own points."""
+        recorded = [
+            Mark(f"{name}_card", "recorded", float(tokens), seconds, seconds, seconds)
+            for (name, tokens), seconds in self.recorded().items()
+        ]
+        own = (
+            points.time_mark(point, f"{point.implementation}_here", recorded=False)
+            for point in self.measured(run)
+        )
+        return [*recorded, *(mark for mark in own if mark is not None)]
+
+
+def show(page: str, view: WholePass, run: Run | None, palette: Palette) -> None:
+    """Draw time against length.
+
+    Args:
+        page: the page's file name.
+        view: what the views share.
+        run: measured here; None for none.
+        palette: of the theme in use.
+    """
+    series, curves = [], {}
+    for place, recorded in (("card", True), ("here", False)):
+        for name, role in ROLES.items():
+            label = f"{'SDPA' if name == SDPA else name}{'' if recorded else ', here'}"
+            series.append(charts.role_series(f"{name}_{place}", role, label, palette, 1.8 if recorded else 3))
+            curves[f"{name}_{place}"] = view.line(name, recorded=recorded)
+    marks = view.marks(run)
+    skeleton.takeaway(view.takeaway())
+    skeleton.badges(
+        measured=any(mark.kind != "recorded" for mark in marks),
+        recorded_on=view.card if view.rows() else None,
+        extra=[*skeleton.beyond(view.scene), f"Card: {RECORDED_TYPE}; here: {view.dtype_here}"],
+    )
+    values = [*SECONDS, *(y for curve in curves.values() for _, y in curve)]
+    skeleton.chart(
+        page, curves, marks, series, Extras(marker_x=view.tokens),
+        x=counts_axis("tokens of the prompt", TICKS, room=0.2), y=seconds_axis("one whole pass", values),
+        at=lambda T: whole(int(T)), value=seconds_text, palette=palette,
+        description="Time of a whole pass against its length, eager and SDPA.",
+    )  # fmt: skip

@@ -1,0 +1,203 @@
+"""Whole model: GPT-2's time by module, its tensors by size, and what the logits take of both."""
+
+import streamlit as st
+
+from lab.cost import BYTES_PER_ELEMENT
+from lab.cost.budget import budget
+from lab.cost.shapes import Workload, weight_bytes
+from lab.runs import EXPERIMENTS, Run, default_spec
+from lab.view import (
+    bars,
+    controls,
+    here,
+    latex,
+    modules,
+    navigation,
+    plain_axes,
+    scenario,
+    skeleton,
+    tensor_sizes,
+    whole_pass,
+)
+from lab.view.axes import bytes_axis, seconds_axis
+from lab.view.caveats import caveats
+from lab.view.ceilings import short_name
+from lab.view.format import bytes_text, flops_text, seconds_text, share, times, whole
+from lab.view.measure_panel import Panel
+
+navigation.guard()
+
+PAGE = "whole_model"
+MODULES, LENGTHS = "modules", "lengths"
+MIB = 2**20
+
+scene, palette = scenario.current(), scenario.theme()
+model, B = scene.model, scene.batch
+measured_dtype, dtype_reason = here.measured_type(scene.dtype, scene.device)
+view = whole_pass.WholePass(scene, measured_dtype)
+tokens = view.tokens
+
+
+def work() -> Workload:
+    """One pass over the prompt."""
+    return Workload(B, tokens, tokens, scene.dtype, True)
+
+
+def shown_modules() -> tuple[list[modules.Module], str | None]:
+    """Seconds by module where a device can price them, with its name; else FLOPs by product."""
+    for recorded, name in ((True, view.card), (False, "this machine")):
+        calibration = view.calibration(recorded=recorded)
+        if calibration is not None:
+            return modules.timed(model, calibration, B, tokens, attention, logits), name
+    return modules.counted(model, work(), logits), None
+
+
+def modules_takeaway(found: list[modules.Module], device: str | None) -> str:
+    """The LM head's share beside attention's."""
+    total = sum(module.amount for module in found)
+    head, core = (share(modules.amount_of(found, part) / total) for part in (modules.HEAD, modules.ATTENTION))
+    which = f"the LM head over {'all positions' if logits == 'all' else 'the last position'}"
+    if device is None:
+        return (
+            f"{model.name}, {whole(tokens)} tokens: {which} is {head} of the FLOPs, the attention core {core}"
+        )
+    known = view.recorded().get((attention, tokens)) if logits == "all" and device == view.card else None
+    took = f", {seconds_text(known)} recorded" if known else ""
+    return (
+        f"{model.name}, {whole(tokens)} tokens on {device}: {which} is {head} of the predicted "
+        f"{seconds_text(total)}{took}; attention is {core}"
+    )
+
+
+def modules_chart() -> None:
+    """The modules as bars."""
+    found, device = shown_modules()
+    skeleton.takeaway(modules_takeaway(found, device))
+    dtype = whole_pass.RECORDED_TYPE if device == view.card else measured_dtype
+    extra = [f"Times in {dtype}"] if device else []
+    skeleton.badges(
+        measured=False, recorded_on=view.card if device == view.card and view.rows() else None,
+        extra=[*skeleton.beyond(scene), *extra],
+    )  # fmt: skip
+    top = [found[0].amount * 1.45]
+    if device:
+        x, text = seconds_axis("predicted time, all layers", top, linear=True), seconds_text
+    else:
+        x, text = plain_axes.counts_of("FLOPs, all layers", top, "FLOPs", linear=True), flops_text
+    figure = bars.draw(
+        modules.bars(found, palette, text, eager=attention == modules.EAGER), x=x, palette=palette,
+        description="Time or FLOPs of each module of a whole pass, the largest first.", height_px=430,
+    )  # fmt: skip
+    skeleton.show(figure, f"{PAGE}_chart")
+
+
+def draw(run: Run | None) -> None:
+    """The heading and the chart that the reader chose."""
+    if shown == MODULES:
+        modules_chart()
+    else:
+        whole_pass.show(PAGE, view, run, palette)
+
+
+def show_lengths() -> None:
+    """Pressing Measure turns to the chart on which its points will appear."""
+    st.session_state[f"{PAGE}_shown"] = LENGTHS
+
+
+def text(count: float) -> str:
+    """Bytes in the unit chosen."""
+    return bytes_text(count, scene.binary)
+
+
+skeleton.opening(PAGE)
+left, right = skeleton.columns()
+with left:
+    shown = controls.pick(PAGE, "shown", "Show", {MODULES: "time by module", LENGTHS: "time by length"})
+    attention = controls.choice(
+        PAGE, "attention", "Attention", {modules.EAGER: "Eager", modules.SDPA: "SDPA"}
+    )
+    logits = controls.choice(
+        PAGE, "logits", "Logits of", {"all": "All", "last": "Last"},
+        "Training and scoring need the logits of all positions; generating needs the last one's.",
+    )  # fmt: skip
+    every = budget(model, work())
+    st.metric("Logits, all positions", text(every.logits_bytes), help=f"{whole(every.logits_bytes)} bytes")
+    experiment = "model" if "model" in EXPERIMENTS else "scaling"
+    shape = {} if experiment == "model" else {
+        "heads": model.heads, "kv_heads": model.kv_heads, "head_dim": model.head_dim,
+        "implementations": ("naive", "sdpa"),
+    }  # fmt: skip
+    spec = default_spec(
+        experiment, device=scene.device, dtype=measured_dtype, threads=here.threads(), **shape
+    )  # fmt: skip
+    panel = Panel(PAGE, spec, scene.binary, note=dtype_reason)
+    panel.controls(on_press=show_lengths)
+with right:
+    panel.live(draw)
+
+tensors = tensor_sizes.ranked(model, work())
+all_logits, last_logits, scores = (
+    tensor_sizes.size_of(tensors, name)
+    for name in (tensor_sizes.ALL_LOGITS, tensor_sizes.LAST_LOGITS, tensor_sizes.SCORE_TENSOR)
+)
+beside = (
+    f", {times(all_logits / scores)} the size of a layer's score tensor ({text(scores)})" if scores else ""
+)
+skeleton.takeaway(
+    f"The logits of all positions are {text(all_logits)}{beside}; those of the last position are "
+    f"{text(last_logits)}"
+)
+skeleton.show(
+    bars.draw(
+        tensor_sizes.bars(tensors, palette, text),
+        x=bytes_axis("one tensor", [tensors[0].bytes * 1.3], binary=scene.binary, linear=True), palette=palette,
+        description="The tensors of one pass, the largest first.", height_px=110 + 40 * len(tensors),
+    ),
+    f"{PAGE}_tensors",
+)  # fmt: skip
+width = BYTES_PER_ELEMENT[scene.dtype]
+st.caption(
+    f"{model.name}, batch {B}, {whole(tokens)} tokens, {scene.dtype}. Its weights, "
+    f"{text(weight_bytes(model, width))}, stand beside these. A fused kernel never writes the scores down."
+)
+
+skeleton.formula(
+    r"\text{logits} = B\,T\,V\,b \qquad \text{scores} = B\,h\,T^2\,b \qquad \text{LM head} = 2\,B\,T\,d\,V",
+    [
+        rf"\text{{logits}} = {B} \cdot {latex.number(tokens)} \cdot {latex.number(model.vocab)} \cdot {width}"
+        rf"\ \text{{B}} = {latex.byte_count(all_logits, scene.binary)}",
+        rf"\text{{LM head}} = 2 \cdot {B} \cdot {latex.number(tokens)} \cdot {latex.number(model.hidden)} \cdot "
+        rf"{latex.number(model.vocab)} = {latex.flop_count(every.lm_head_flops)}, \quad "
+        rf"{latex.number(round(100 * every.lm_head_flops / every.matmul_flops))}\,\%\ \text{{of the pass}}",
+    ],
+)
+
+
+measured = view.measured(panel.run())
+peaks = [f"{whole(row['tokens'])} tokens: {text(row['peak_extra_mib'] * MIB)}" for row in view.rows()]
+said = [view.gap()]
+if peaks:
+    said.append(
+        f"Recorded peaks beside the weights in {whole_pass.RECORDED_TYPE}: {'; '.join(peaks)}. The logits of all "
+        "positions are most of them."
+    )
+said.append(
+    f"Whole passes measured on this machine: {len(measured)}."
+    if measured
+    else "No whole pass measured on this machine fits this scenario."
+)
+skeleton.gap(said)
+total = every.matmul_flops
+skeleton.misconception(
+    "A faster attention kernel makes the model that much faster.",
+    f"Only its share. At {whole(tokens)} tokens the attention core holds "
+    f"{share(float(every.attention_share))} of the FLOPs of {model.name}; the LM head over all positions holds "
+    f"{share(every.lm_head_flops / total)}. While generating, its last row alone is needed.",
+)
+drawn = [(panel.run(), "this machine")] if panel.run() else []
+drawn += [(scene.recorded, short_name(scene.recorded))] if scene.recorded else []
+skeleton.limits(
+    f"A whole pass was recorded for one model, in {whole_pass.RECORDED_TYPE}. "
+    + caveats(drawn, ("scaling", "model"))
+)
+skeleton.closing(PAGE)
