@@ -65,6 +65,7 @@ def cost(
         length = (
             context if context is not None else min(_LONGEST_DEFAULT, shape.max_context or _LONGEST_DEFAULT)
         )
+        check_source(shape, source_tokens)
         asked = Question(
             model=shape,
             batch=int(count("batch", batch)),
@@ -105,6 +106,25 @@ def read_model(wanted: str, *, online: bool) -> ModelShape:
     if wanted == "-":
         return from_config_text(sys.stdin.buffer.read(MAX_BYTES + 1), model_id="config")
     return find_model(wanted, online=online)
+
+
+def check_source(model: ModelShape, source_tokens: int | None) -> None:
+    """Refuse another sequence that no layer would read, or one without tokens.
+
+    Args:
+        model: the shape.
+        source_tokens: tokens of the other sequence, or None.
+
+    Raises:
+        ValueError: a number below 1, or a model without cross-attention.
+    """
+    if source_tokens is None:
+        return
+    count("source_tokens", source_tokens)
+    if not any(kind.cross_attention for kind in model.kinds):
+        raise ValueError(
+            f"source_tokens is for models with cross-attention, got {source_tokens} for {model.id}"
+        )
 
 
 def report(asked: Question) -> list[Section]:

@@ -49,6 +49,11 @@ class Question:
         )
 
     @property
+    def longest(self) -> int:
+        """Tokens a sequence may grow to: the model's own limit, or the context where that is longer."""
+        return max(self.context, self.model.max_context or 0)
+
+    @property
     def reads(self) -> dict[str, Any]:
         """The types and the other sequence, as lab.cost.serving takes them."""
         return {
@@ -164,7 +169,8 @@ def cache_section(asked: Question) -> Section:
     """Weigh the cache, and what an engine reserves for it."""
     layers = asked.cache()
     needed = summed("needed", "bytes", (_kept(kind, asked) for kind in layers))
-    allocation = allocate(asked.engine, layers, asked.batch, asked.context)
+    options = {"max_context": asked.longest} if asked.engine == "contiguous" else {}
+    allocation = allocate(asked.engine, layers, asked.batch, asked.context, **options)
     reserved = summed(
         f"reserved ({asked.engine})",
         "bytes",

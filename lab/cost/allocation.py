@@ -258,6 +258,6 @@ def allocate(
     Raises:
         ValueError: an unknown engine, a size below 1, or as the engine.
     """
-    if engine not in ENGINES:
+    if not isinstance(engine, str) or engine not in ENGINES:
         raise ValueError(f"engine must be one of {', '.join(ENGINES)}, got {engine!r}")
     return ENGINES[engine](layers, whole("batch", batch), whole("context", context), **options)

@@ -5,14 +5,12 @@ chosen; a window or chunk caps its tokens. A recurrent layer keeps a state of fi
 an engine reserves for all this is the question of allocation.py and paging.py.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from lab.cost.cache_rows import FORMS, Storage, rank_heads, token_rows
-from lab.cost.exact import Count, count, evaluate
+from lab.cost.exact import Count, count, evaluate, smaller, total
+from lab.cost.formulas import BYTES_PER_ELEMENT
 from lab.cost.layers import Attention, Recurrent
 from lab.cost.shapes import ModelShape
 from lab.cost.storage import storage_type, whole
@@ -25,6 +23,7 @@ __all__ = [
     "Storage",
     "cache_bytes",
     "cache_layers",
+    "default_conv_type",
     "layers_of",
     "rank_heads",
     "states_of",
@@ -64,7 +63,7 @@ class CacheLayers:
         limit = self.limit
         if self.span == "cross":
             return evaluate(lambda c: c * 0 + limit, seen)
-        return np.minimum(seen, limit) if isinstance(seen, np.ndarray) else min(seen, limit)
+        return smaller(seen, limit)
 
     def bytes(self, batch: Any, context: Any) -> Count:
         """Weigh what these layers hold for a batch.
@@ -100,17 +99,17 @@ class CacheBytes:
     @property
     def total_bytes(self) -> Count:
         """K, V and recurrent states of the whole batch."""
-        return _sum(part.bytes for part in self.parts)
+        return total(part.bytes for part in self.parts)
 
     @property
     def kv_bytes(self) -> Count:
         """K and V of the whole batch, without recurrent states."""
-        return _sum(part.bytes for part in self.parts if part.layers.span != "state")
+        return total(part.bytes for part in self.parts if part.layers.span != "state")
 
     @property
     def state_bytes(self) -> Count:
         """Recurrent states of the whole batch."""
-        return _sum(part.bytes for part in self.parts if part.layers.span == "state")
+        return total(part.bytes for part in self.parts if part.layers.span == "state")
 
     @property
     def bytes_per_new_token(self) -> int:
@@ -118,11 +117,6 @@ class CacheBytes:
         return sum(
             part.layers.layers * part.layers.token_bytes for part in self.parts if part.layers.span != "cross"
         )
-
-
-def _sum(values: Iterable[Count]) -> Count:
-    found = list(values)
-    return evaluate(lambda *terms: sum(terms), *found) if found else 0
 
 
 def layers_of(
@@ -205,6 +199,21 @@ def states_of(
     )
 
 
+def default_conv_type(k_type: Storage) -> Storage:
+    """Say how the inputs of a convolution are stored: as activations, which a quantised cache leaves alone.
+
+    Args:
+        k_type: storage of K.
+
+    Returns:
+        The type of K where that is a dtype of activations, else fp16.
+
+    Source: vLLM, mamba_cache_dtype "auto" is the model's dtype, whatever kv_cache_dtype is; llama.cpp keeps
+        recurrent states apart from --cache-type-k.
+    """
+    return k_type if storage_type(k_type).name in BYTES_PER_ELEMENT else "fp16"
+
+
 def cache_layers(
     model: ModelShape,
     k_type: Storage = "fp16",
@@ -212,6 +221,7 @@ def cache_layers(
     *,
     source_tokens: int | None = None,
     state_type: Storage = "fp32",
+    conv_type: Storage | None = None,
     **options: Any,
 ) -> tuple[CacheLayers, ...]:
     """Say what each kind of layer of a model keeps; kinds that keep the same are one entry.
@@ -221,7 +231,8 @@ def cache_layers(
         k_type: storage of K, and of an MLA latent row.
         v_type: storage of V; None for that of K.
         source_tokens: length of the other sequence; needed for cross-attention only.
-        state_type: storage of recurrent states; the inputs a convolution keeps are stored as K is.
+        state_type: storage of recurrent states.
+        conv_type: storage of the inputs a convolution keeps; None for `default_conv_type`.
         options: form, rope_type and tp of `token_rows`.
 
     Returns:
@@ -238,7 +249,8 @@ def cache_layers(
             if not attention.shares_cache
         ]
         if kind.recurrent is not None:
-            found.append(states_of(kind.recurrent, 1, state_type, k_type, tp=options.get("tp", 1)))
+            inputs = default_conv_type(k_type) if conv_type is None else conv_type
+            found.append(states_of(kind.recurrent, 1, state_type, inputs, tp=options.get("tp", 1)))
         for one in found:
             equal[one] = equal.get(one, 0) + layers
     return tuple(replace(one, layers=layers) for one, layers in equal.items())
@@ -260,7 +272,7 @@ def cache_bytes(
         context: tokens of each; an integer or an integer array that broadcasts with batch.
         k_type: storage of K, and of an MLA latent row.
         v_type: storage of V; None for that of K.
-        options: form, rope_type, tp and source_tokens of `cache_layers`.
+        options: form, rope_type, tp, source_tokens, state_type and conv_type of `cache_layers`.
 
     Returns:
         Bytes for each kind of layer and in total; arrays where an argument is one.

@@ -107,6 +107,6 @@ def card(card_id: str) -> Hardware:
 
 
 def _look_up(what: str, wanted: str, known: Mapping[str, Entry]) -> Entry:
-    if wanted not in known:
+    if not isinstance(wanted, str) or wanted not in known:
         raise ValueError(f"{what} must be one of {', '.join(known)}, got {wanted!r}.")
     return known[wanted]

@@ -7,7 +7,7 @@ where one does not, the whole array is float64 and an `InexactResultWarning` say
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import Any
 
@@ -125,28 +125,38 @@ def byte_ratio(name: str, value: Any) -> tuple[Count, int]:
     return count(name, value), 1
 
 
-def evaluate(formula: Callable[..., Any], *arguments: Count, headroom: int = 2) -> Count:
+def evaluate(
+    formula: Callable[..., Any],
+    *arguments: Count,
+    headroom: int = 2,
+    bound: Callable[..., Any] | None = None,
+) -> Count:
     """Evaluate an integer formula on scalars or broadcast arrays without wrap-around.
 
-    The formula must grow with each argument (all formulas of lab.cost do), so that its value at the largest
-    of each argument bounds the result.
+    The formula must grow with each argument, so that its value at the largest of each bounds the result; for
+    one that does not, `bound` is a formula that grows and is never below it.
 
     Args:
-        formula: uses only + - * // and numpy functions that also take Python integers.
+        formula: uses only + - * // % and numpy functions that also take Python integers.
         arguments: checked counts, from `count`.
         headroom: how many times its result an intermediate of the formula can reach.
+        bound: what bounds the result; None for the formula itself.
 
     Returns:
         A Python int when all arguments are; else int64 where every element fits, float64 where one does not.
+
+    Raises:
+        ValueError: an integer beyond float64 beside an array.
     """
     if not any(isinstance(argument, np.ndarray) for argument in arguments):
         return formula(*arguments)
     largest = [_largest(argument) for argument in arguments]
-    if formula(*largest) * headroom <= INT64_MAX:
+    fit = max(largest) <= INT64_MAX
+    if fit and (bound or formula)(*largest) * headroom <= INT64_MAX:
         return np.asarray(formula(*arguments), dtype=np.int64)
-    rounded = np.asarray(formula(*(np.asarray(argument, dtype=np.float64) for argument in arguments)))
+    rounded = np.asarray(formula(*(real("an argument", argument) for argument in arguments)))
     peak = float(rounded.max()) if rounded.size else 0.0
-    if peak * headroom < INT64_MAX * (1 - _FLOAT_DOUBT):
+    if fit and peak * headroom < INT64_MAX * (1 - _FLOAT_DOUBT):
         return np.asarray(formula(*arguments), dtype=np.int64)
     if peak < INT64_MAX * (1 + _FLOAT_DOUBT):
         whole = np.asarray(formula(*(np.asarray(argument, dtype=object) for argument in arguments)))
@@ -158,6 +168,49 @@ def evaluate(formula: Callable[..., Any], *arguments: Count, headroom: int = 2) 
         stacklevel=3,
     )
     return rounded
+
+
+def smaller(one: Any, other: Any) -> Any:
+    """Give the smaller of two numbers, element by element where one is an array."""
+    return np.minimum(one, other) if np.ndim(one) or np.ndim(other) else min(one, other)
+
+
+def total(counts: Iterable[Count]) -> Count:
+    """Add counts as `evaluate` does: exact, without wrap-around.
+
+    Args:
+        counts: results of lab.cost, scalars or arrays that broadcast.
+
+    Returns:
+        Their sum; 0 of none.
+    """
+    found = list(counts)
+    return evaluate(lambda *terms: sum(terms), *found) if found else 0
+
+
+def real(name: str, value: Any) -> np.ndarray:
+    """Turn counts into float64, where a formula has to divide.
+
+    Args:
+        name: the argument's name, for the message.
+        value: a count or an array of them.
+
+    Returns:
+        An array of float64.
+
+    Raises:
+        ValueError: an integer beyond float64.
+    """
+    try:
+        return np.asarray(value, dtype=np.float64)
+    except OverflowError:
+        raise ValueError(
+            f"{name} is too large for a ratio: it must be below 2**1024, got {_size(value)}"
+        ) from None
+
+
+def _size(value: Any) -> str:
+    return f"a number of {value.bit_length()} bits" if isinstance(value, int) else "a larger number"
 
 
 def _largest(argument: Count) -> int:

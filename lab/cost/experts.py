@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from lab.cost.exact import count
+from lab.cost.exact import count, real
 
 
 def expected_distinct_experts(experts: int, active: int, tokens: Any) -> Any:
@@ -32,6 +32,5 @@ def expected_distinct_experts(experts: int, active: int, tokens: Any) -> Any:
     if used > total:
         raise ValueError(f"active must be at most experts={experts}, got {active}")
     missed = 1 - used / total
-    tokens = count("tokens", tokens)
-    chance = np.power(missed, tokens) if isinstance(tokens, np.ndarray) else missed**tokens
+    chance = np.power(missed, real("tokens", count("tokens", tokens)))
     return total * (1 - chance)

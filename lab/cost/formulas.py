@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from lab.cost.exact import Count, Number, byte_ratio, count, evaluate, flag
+from lab.cost.exact import Count, Number, byte_ratio, count, evaluate, flag, smaller
 
 BYTES_PER_ELEMENT: dict[str, int] = {"fp64": 8, "fp32": 4, "fp16": 2, "bf16": 2}
 """Bytes of one element by dtype name (IEEE 754 and bfloat16); cache storage types are in storage.py."""
@@ -31,7 +31,7 @@ def element_bytes(dtype: str) -> int:
     Raises:
         ValueError: an unknown name.
     """
-    if dtype not in BYTES_PER_ELEMENT:
+    if not isinstance(dtype, str) or dtype not in BYTES_PER_ELEMENT:
         raise ValueError(f"dtype must be one of {', '.join(BYTES_PER_ELEMENT)}, got {dtype!r}")
     return BYTES_PER_ELEMENT[dtype]
 
@@ -53,20 +53,37 @@ def attention_pairs(q_len: Any, kv_len: Any, causal: bool, window: Any = None) -
 
     Source: counted; a loop over positions is the test.
     """
-    queries, keys = count("q_len", q_len), count("kv_len", kv_len)
     if not flag("causal", causal):
         if window is not None:
             raise ValueError(
                 f"window needs causal=True (it counts earlier keys), got window={window!r} with causal=False"
             )
-        return evaluate(lambda q, k: q * k, queries, keys)
+        return evaluate(lambda q, k: q * k, count("q_len", q_len), count("kv_len", kv_len))
+    queries, keys = causal_lengths(q_len, kv_len)
+    if window is None:
+        return evaluate(_causal_pairs, queries, keys)
+    return evaluate(_windowed_pairs, queries, keys, count("window", window))
+
+
+def causal_lengths(q_len: Any, kv_len: Any) -> tuple[Count, Count]:
+    """Check lengths of which the queries are the last positions.
+
+    Args:
+        q_len: queries.
+        kv_len: positions.
+
+    Returns:
+        Both, checked.
+
+    Raises:
+        ValueError: a size below 1, kv_len < q_len.
+    """
+    queries, keys = count("q_len", q_len), count("kv_len", kv_len)
     if np.any(np.less(keys, queries)):
         raise ValueError(
             f"kv_len must be at least q_len when causal, got kv_len={kv_len!r} and q_len={q_len!r}"
         )
-    if window is None:
-        return evaluate(_causal_pairs, queries, keys)
-    return evaluate(_windowed_pairs, queries, keys, count("window", window))
+    return queries, keys
 
 
 def _causal_pairs(queries: Any, keys: Any) -> Any:
@@ -74,15 +91,10 @@ def _causal_pairs(queries: Any, keys: Any) -> Any:
 
 
 def _windowed_pairs(queries: Any, keys: Any, window: Any) -> Any:
-    return _windowed_prefix(keys, window) - _windowed_prefix(keys - queries, window)
-
-
-def _windowed_prefix(positions: Any, window: Any) -> Any:
-    """Sum min(i, window) over i = 1 … positions."""
-    growing = (
-        np.minimum(positions, window) if np.ndim(positions) or np.ndim(window) else min(positions, window)
-    )
-    return growing * (growing + 1) // 2 + (positions - growing) * window
+    """Sum min(i, window) over the last positions: those before the window is full, then the others."""
+    earlier = keys - queries
+    growing = smaller(keys, window) - smaller(earlier, window)
+    return growing * earlier + growing * (growing + 1) // 2 + (queries - growing) * smaller(keys, window)
 
 
 def attention_flops(
@@ -278,7 +290,7 @@ def fit_exponent(lengths: Sequence[float] | np.ndarray, seconds: Sequence[float]
 def _positive(name: str, values: Any) -> np.ndarray:
     try:
         numbers = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{name} must be a sequence of numbers, got {values!r}") from None
     if numbers.ndim != 1:
         raise ValueError(f"{name} must be one-dimensional, got shape {numbers.shape}")

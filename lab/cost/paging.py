@@ -108,7 +108,7 @@ def block_pool(
     whole("available_bytes", available_bytes)
     whole("max_tokens", max_tokens)
     whole("max_batched_tokens", max_batched_tokens)
-    if state_mode not in STATE_BLOCKS:
+    if not isinstance(state_mode, str) or state_mode not in STATE_BLOCKS:
         raise ValueError(f"state_mode must be one of {', '.join(STATE_BLOCKS)}, got {state_mode!r}")
     kept = [kind for kind in layers if kind.token_bytes or kind.sequence_bytes]
     if not kept:

@@ -11,7 +11,7 @@ from collections import Counter
 from fractions import Fraction
 
 from lab.cost.budget import budget
-from lab.cost.cache import CacheLayers, Storage, layers_of, states_of
+from lab.cost.cache import CacheLayers, Storage, default_conv_type, layers_of, states_of
 from lab.cost.exact import Number
 from lab.cost.formulas import element_bytes
 from lab.cost.ranks import Message, Plan, Rank
@@ -126,7 +126,7 @@ def _cache(
             for attention in kind.attentions
         ]
         if kind.recurrent is not None:
-            kept.append(states_of(kind.recurrent, layers, "fp32", k_type))
+            kept.append(states_of(kind.recurrent, layers, "fp32", default_conv_type(k_type)))
     return kept
 
 

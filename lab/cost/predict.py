@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from lab.cost.exact import real
 from lab.cost.traffic import Operation, operations
 
 ARITHMETIC, BANDWIDTH, LAUNCH = "arithmetic", "bandwidth", "launch"
@@ -141,5 +142,5 @@ def _check_number(name: str, value: Any, *, positive: bool) -> None:
     allowed = "more than 0" if positive else "at least 0"
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError(f"{name} must be a number {allowed}, got {value!r}")
-    if not math.isfinite(value) or value < 0 or (positive and value == 0):
+    if not float(real(name, value)) < math.inf or value < 0 or (positive and value == 0):
         raise ValueError(f"{name} must be finite and {allowed}, got {value!r}")

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from lab.cost.cache import CacheLayers, Storage, cache_layers, layers_of
-from lab.cost.exact import Count, Number, count
+from lab.cost.exact import Count, Number, count, evaluate, is_exact, real, total
 from lab.cost.shapes import ModelShape
 from lab.cost.step_weights import StepWeights, step_weights
 from lab.cost.weights import parameter_bytes
@@ -32,12 +32,14 @@ class DecodeTraffic:
     @property
     def total_bytes(self) -> Any:
         """Weights and cache."""
-        return self.weight_bytes + self.cache_bytes
+        if self.weights_are_expected:
+            return self.weight_bytes + real("cache_bytes", self.cache_bytes)
+        return total((self.weight_bytes, self.cache_bytes))
 
     @property
     def cache_over_weights(self) -> Any:
         """Cache traffic as a multiple of weight traffic: 1 at the crossover."""
-        return self.cache_bytes / self.weight_bytes
+        return _plain(real("cache_bytes", self.cache_bytes) / real("weight_bytes", self.weight_bytes))
 
 
 def decode_traffic(
@@ -70,7 +72,7 @@ def decode_traffic(
     weights = step_weights(model)
     layers = _layers_read(model, k_type, v_type, source_tokens)
     read = _scaled(weights.parameters(batch), parameter_bytes(weight_type))
-    cached = sum(layer.bytes(batch, context) for layer in layers)
+    cached = total(layer.bytes(batch, context) for layer in layers)
     return DecodeTraffic(read, cached, bool(weights.mixtures))
 
 
@@ -105,7 +107,7 @@ def crossover_batch(
         ValueError: a bad size, an unknown type.
     """
     layers = _layers_read(model, k_type, v_type, source_tokens)
-    cache = np.asarray(sum(layer.bytes(1, context) for layer in layers), dtype=np.float64)
+    cache = real("context", total(layer.bytes(1, context) for layer in layers))
     if weight_bytes is not None:
         return _plain(_ratio(_positive(weight_bytes), cache))
     weights, size = step_weights(model), parameter_bytes(weight_type)
@@ -146,10 +148,11 @@ def crossover_tokens(
     sequences = count("batch", batch)
     layers = _layers_read(model, k_type, v_type, source_tokens)
     if weight_bytes is None:
-        read = step_weights(model).parameters(sequences) * float(parameter_bytes(weight_type))
+        parameters = real("batch", step_weights(model).parameters(sequences))
+        read = parameters * float(parameter_bytes(weight_type))
     else:
-        read = _positive(weight_bytes)
-    return _plain(_tokens_for(layers, np.asarray(read / sequences, dtype=np.float64)))
+        read = np.asarray(_positive(weight_bytes))
+    return _plain(_tokens_for(layers, read / real("batch", sequences)))
 
 
 def _layers_read(
@@ -203,15 +206,17 @@ def _ratio(read: Any, each: Any) -> np.ndarray:
 
 def _scaled(parameters: Any, size: Fraction) -> Any:
     """Turn parameters into bytes: exact where they are whole, the last byte counted whole."""
-    if isinstance(parameters, int) or np.issubdtype(np.asarray(parameters).dtype, np.integer):
-        return -(-parameters * size.numerator // size.denominator)
+    if is_exact(parameters):
+        return evaluate(
+            lambda p: -(-p * size.numerator // size.denominator), parameters, headroom=2 * size.denominator
+        )
     return parameters * float(size)
 
 
 def _positive(weight_bytes: float) -> float:
     if isinstance(weight_bytes, bool) or not isinstance(weight_bytes, int | float) or not weight_bytes > 0:
         raise ValueError(f"weight_bytes must be a number more than 0, got {weight_bytes!r}")
-    return float(weight_bytes)
+    return float(real("weight_bytes", weight_bytes))
 
 
 def _plain(values: np.ndarray) -> Any:

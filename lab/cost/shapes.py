@@ -230,7 +230,9 @@ def weight_bytes(model: ModelShape, bytes_per_element: Number) -> int:
         ValueError: bytes_per_element is not positive, or no simple fraction.
     """
     numerator, denominator = byte_ratio("bytes_per_element", bytes_per_element)
-    return -(-model.parameters * int(numerator) // denominator)
+    if not isinstance(numerator, int):
+        raise ValueError(f"bytes_per_element must be one number, got {bytes_per_element!r}")
+    return -(-model.parameters * numerator // denominator)
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from lab.cost.exact import Count, count, evaluate
-from lab.cost.formulas import attention_pairs
+from lab.cost.exact import Count, count, evaluate, smaller
+from lab.cost.formulas import attention_pairs, causal_lengths
 from lab.cost.layers import Attention
 
 
@@ -25,14 +25,23 @@ def chunked_pairs(q_len: Any, kv_len: Any, chunk: Any) -> Count:
 
     Source: Llama 4's chunked attention (attention_chunk_size): position p sees p mod chunk + 1 keys.
     """
-    attention_pairs(q_len, kv_len, True)  # refuses lengths that do not fit together
-    queries, keys, size = count("q_len", q_len), count("kv_len", kv_len), count("chunk", chunk)
-    return evaluate(_chunk_prefix, keys, size) - evaluate(_chunk_prefix, keys - queries, size)
+    queries, keys = causal_lengths(q_len, kv_len)
+    # More keys may mean fewer pairs, where they begin a chunk; hence a bound.
+    return evaluate(_chunked, queries, keys, count("chunk", chunk), bound=lambda q, k, c: q * smaller(k, c))
 
 
-def _chunk_prefix(positions: Any, chunk: Any) -> Any:
-    full, rest = positions // chunk, positions % chunk
-    return full * (chunk * (chunk + 1) // 2) + rest * (rest + 1) // 2
+def _chunked(queries: Any, keys: Any, chunk: Any) -> Any:
+    """Sum over the chunk the first query falls into, the whole chunks after it, and the last one begun."""
+    before = (keys - queries) % chunk
+    first = smaller(queries, chunk - before)
+    later = queries - first
+    whole, rest = smaller(later, chunk), later % chunk
+    return (
+        first * before
+        + first * (first + 1) // 2
+        + later // chunk * (whole * (whole + 1) // 2)
+        + rest * (rest + 1) // 2
+    )
 
 
 def scored_pairs(

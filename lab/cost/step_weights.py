@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from lab.cost.exact import count
+from lab.cost.exact import count, evaluate
 from lab.cost.experts import expected_distinct_experts
 from lab.cost.shapes import ModelShape
 
@@ -48,7 +48,7 @@ class StepWeights:
             An exact integer without experts, else an expectation in float64.
         """
         sequences = count("batch", batch)
-        read: Any = self.fixed + self.per_sequence * sequences
+        read: Any = evaluate(lambda n: self.fixed + self.per_sequence * n, sequences)
         for mixture in self.mixtures:
             distinct = expected_distinct_experts(mixture.experts, mixture.active, sequences)
             read = read + mixture.layers * mixture.expert_parameters * distinct

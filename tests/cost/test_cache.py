@@ -5,10 +5,12 @@ from hypothesis import strategies as st
 
 from lab.cost import catalog
 from lab.cost.cache import CacheLayers, cache_bytes, cache_layers, layers_of, rank_heads, token_rows
+from lab.cost.configs import from_config
 from lab.cost.exact import InexactResultWarning, is_exact
 from lab.cost.formulas import kv_bytes
 from lab.cost.layers import Attention, FeedForward, Latent
-from lab.cost.shapes import LayerKind, ModelShape
+from lab.cost.pipeline_parallel import pipeline_parallel
+from lab.cost.shapes import LayerKind, ModelShape, Workload
 
 GIB = 2**30
 MLA_MODELS = [model_id for model_id, model in catalog.models().items() if model.attention_kind == "MLA"]
@@ -221,3 +223,31 @@ def test_layers_of_names_what_it_keeps():
     assert layers_of(attention(kv_heads=1), 3).kind == "MQA full"
     assert layers_of(latent(), 3).kind == "MLA full"
     assert layers_of(attention(chunk=16), 3).kind == "GQA chunks of 16"
+
+
+def test_a_quantised_cache_leaves_the_convolutions_inputs_alone():
+    """The sizes of Qwen3-Next: 36 states of 32 · 128 · 128 in fp32, 3 inputs of 8,192 channels in 16 bits."""
+    shape = from_config(
+        {
+            "model_type": "qwen3_5_text",
+            "hidden_size": 2048,
+            "intermediate_size": 5120,
+            "num_hidden_layers": 48,
+            "num_attention_heads": 16,
+            "num_key_value_heads": 2,
+            "vocab_size": 151_936,
+            "linear_conv_kernel_dim": 4,
+            "linear_num_key_heads": 16,
+            "linear_key_head_dim": 128,
+            "linear_num_value_heads": 32,
+            "linear_value_head_dim": 128,
+        }
+    )
+    for k_type in ("fp16", "bf16", "fp8", "q8_0", "int4", "q4_0"):
+        assert cache_bytes(shape, 1, 10, k_type).state_bytes == 36 * (32 * 128 * 128 * 4 + 3 * 8192 * 2)
+        stages = pipeline_parallel(shape, Workload(1, 10, 1, "fp16"), 2, k_type=k_type).ranks
+        assert sum(stage.kv_bytes for stage in stages) == cache_bytes(shape, 1, 10, k_type).total_bytes
+    assert cache_bytes(shape, 1, 10, "fp32").state_bytes == 36 * (32 * 128 * 128 * 4 + 3 * 8192 * 4)
+    assert cache_bytes(shape, 1, 10, conv_type="fp32", state_type="fp16").state_bytes == 36 * (
+        32 * 128 * 128 * 2 + 3 * 8192 * 4
+    )

@@ -162,3 +162,30 @@ def test_configs_that_cannot_be_used_are_told_in_one_sentence(text: str) -> None
     assert result.exit_code == 2
     assert result.stderr.startswith("Error: ")
     assert result.stderr.count("\n") == 1
+
+
+def test_every_engine_answers_for_any_context() -> None:
+    """Contiguous tensors reserve the model's own limit, or the context where that is longer."""
+    token = 36_864  # bytes: 2 · 12 layers · 768 · 2
+    for context, reserved in ((100, 1024), (1024, 1024), (4096, 4096)):
+        found = as_json("gpt2", "--engine", "contiguous", "--context", str(context))
+        assert value(found, "Cache", "reserved (contiguous)") == reserved * token
+    for engine, cells in (("exact", 100), ("llama.cpp", 256), ("vllm", 112)):
+        found = as_json("gpt2", "--engine", engine, "--context", "100")
+        assert value(found, "Cache", f"reserved ({engine})") == cells * token
+
+
+@pytest.mark.parametrize("tokens", ["4", "-4", "0"])
+def test_another_sequence_is_refused_where_no_layer_reads_it(tokens: str) -> None:
+    result = run("gpt2", "--source-tokens", tokens)
+    assert result.exit_code == 2
+    assert result.stderr.startswith("Error: source_tokens ")
+
+
+@pytest.mark.parametrize("option", ["--context", "--batch"])
+@pytest.mark.parametrize("name", ["gpt2", "mixtral-8x7b"])
+def test_sizes_beyond_float64_are_refused_in_one_sentence(name: str, option: str) -> None:
+    result = run(name, option, "1" + "0" * 400)
+    assert result.exit_code == 2
+    assert "is too large for a ratio" in result.stderr
+    assert len(result.stderr) < 200

@@ -1,12 +1,28 @@
 """Whole numbers in, whole numbers out: validation, int64 without wrap-around, float64 only with a warning."""
 
+from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
 
-from lab.cost import InexactResultWarning, attention_flops, is_exact, kv_bytes, score_bytes
-from lab.cost.exact import INT64_MAX, byte_ratio, count, evaluate, flag
+from lab.cost import (
+    Ceilings,
+    InexactResultWarning,
+    attention_flops,
+    attention_pairs,
+    bound_seconds,
+    card,
+    element_bytes,
+    fit_exponent,
+    is_exact,
+    kv_bytes,
+    model,
+    score_bytes,
+    weight_bytes,
+)
+from lab.cost.exact import INT64_MAX, byte_ratio, count, evaluate, flag, total
 
 
 @pytest.mark.parametrize(
@@ -120,3 +136,41 @@ def test_is_exact_tells_integers_from_everything_else() -> None:
     assert not is_exact(5.0)
     assert not is_exact(True)
     assert not is_exact(np.array([1.0]))
+
+
+def test_an_integer_beyond_int64_beside_an_array_stays_exact_where_the_result_fits() -> None:
+    assert attention_pairs(np.array([1, 3]), np.array([2, 9]), True, 10**30).tolist() == [2, 7 + 8 + 9]
+    with pytest.warns(InexactResultWarning):
+        assert kv_bytes(np.array([2]), 10**30, 1, 1, 1, 1)[0] == pytest.approx(4e30)
+
+
+def test_an_integer_beyond_float64_beside_an_array_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"must be below 2\*\*1024, got a number of 1329 bits"):
+        kv_bytes(np.array([2]), 10**400, 1, 1, 1, 1)
+
+
+def test_total_adds_without_wrap_around() -> None:
+    half = np.array([INT64_MAX // 2 + 1])
+    with pytest.warns(InexactResultWarning):
+        assert total([half, half])[0] == pytest.approx(2.0**63)
+    assert total([2**63, 2**63]) == 2**64
+    assert total([]) == 0
+
+
+@pytest.mark.parametrize("look_up", [element_bytes, model, card])
+@pytest.mark.parametrize("name", [[1], {}, np.array(["fp16"]), None, 2])
+def test_names_that_are_no_text_are_refused(look_up: Callable[[Any], object], name: object) -> None:
+    with pytest.raises(ValueError, match="must be one of"):
+        look_up(name)
+
+
+def test_numbers_beyond_float64_are_refused_where_a_rate_is_needed() -> None:
+    ceilings = Ceilings("a", "b", 1e12, 1e11)
+    for name, refused in (
+        ("flops_per_s", lambda: Ceilings("a", "b", 10**400, 1e11)),
+        ("flops", lambda: bound_seconds(10**400, 1, ceilings)),
+        ("lengths", lambda: fit_exponent([1, 10**400], [1, 2])),
+        ("bytes_per_element", lambda: weight_bytes(model("gpt2"), [1, 2])),
+    ):
+        with pytest.raises(ValueError, match=f"^{name} "):
+            refused()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lab.cost import is_exact
+from lab.cost import InexactResultWarning, is_exact
 from lab.cost.catalog import model, models
 from lab.cost.experts import expected_distinct_experts
 from lab.cost.serving import crossover_batch, crossover_tokens, decode_traffic
@@ -158,3 +158,29 @@ def test_cross_attention_reads_the_other_sequence_whatever_the_context() -> None
 def test_bad_questions_are_refused(call, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_traffic_of_huge_arrays_never_wraps_around() -> None:
+    gpt2 = model("gpt2")
+    batch = np.array([10**16])
+    with pytest.warns(InexactResultWarning):
+        traffic = decode_traffic(gpt2, batch, 1)
+    exact = decode_traffic(gpt2, 10**16, 1)
+    assert traffic.weight_bytes[0] == pytest.approx(float(exact.weight_bytes))
+    assert traffic.cache_bytes[0] == pytest.approx(float(exact.cache_bytes))
+    with pytest.warns(InexactResultWarning):
+        assert traffic.total_bytes[0] == pytest.approx(float(exact.total_bytes))
+    assert exact.total_bytes == exact.weight_bytes + exact.cache_bytes
+
+
+@pytest.mark.parametrize("model_id", ["gpt2", "mixtral-8x7b"])
+def test_sizes_beyond_float64_are_refused_where_a_ratio_is_asked(model_id: str) -> None:
+    shape, huge = model(model_id), 10**400
+    for refused in (
+        lambda: crossover_batch(shape, huge),
+        lambda: crossover_tokens(shape, huge),
+        lambda: crossover_tokens(shape, 1, weight_bytes=huge),
+        lambda: decode_traffic(shape, 1, huge).cache_over_weights,
+    ):
+        with pytest.raises(ValueError, match=r"below 2\*\*1024"):
+            refused()

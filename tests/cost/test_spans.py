@@ -48,3 +48,26 @@ def test_cross_attention_scores_the_other_sequence_with_or_without_a_causal_mask
         assert scored_pairs(cross, 10, 10, causal=causal, source_tokens=1500) == 15_000
     with pytest.raises(ValueError, match="source_tokens must be given"):
         scored_pairs(cross, 10, 10, causal=True)
+
+
+@given(
+    ends=st.lists(st.integers(1, 2**62), min_size=1, max_size=4),
+    q_len=st.integers(1, 2**20),
+    limit=st.integers(1, 2**62),
+)
+def test_few_queries_after_many_keys_are_exact_in_arrays(ends: list[int], q_len: int, limit: int) -> None:
+    """Differences of large prefixes once wrapped around, or lost the leading digits in float64."""
+    keys = np.array([max(end, q_len) for end in ends])
+    for pairs in (
+        lambda kv_len: attention_pairs(q_len, kv_len, True, limit),
+        lambda kv_len: chunked_pairs(q_len, kv_len, limit),
+    ):
+        exact = [pairs(int(kv_len)) for kv_len in keys]
+        if max(exact) < 2**62:
+            assert pairs(keys).dtype == np.int64
+            assert pairs(keys).tolist() == exact
+
+
+def test_three_tokens_late_in_a_chunk() -> None:
+    """Position p sees p mod chunk + 1 keys: 35,556 + 35,557 + 35,558, less than a smaller context's."""
+    assert chunked_pairs(np.array([3]), np.array([9_227_903_782_410_815]), 65_037).tolist() == [106_671]
