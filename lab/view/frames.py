@@ -17,7 +17,7 @@ from lab.view.charts import LABEL_HEIGHT_PX, Series
 Curve = Sequence[tuple[float, float]]
 KINDS = {
     "measured": "here",
-    "pending": "here (memory to come)",
+    "pending": "here, no memory figure yet",
     "recorded": "recorded",
     "refused": "refused here",
 }

@@ -13,7 +13,7 @@ from lab.view.format import bytes_text, seconds_text, tokens_label
 from lab.view.frames import Mark
 
 REFUSALS = ("refused", "out_of_memory", "wrong", "crashed")
-PENDING = "memory to come"
+PENDING = "no memory figure yet"
 
 
 def fits(point: Point, shape: Mapping[str, Any], *, same_type: bool) -> bool:

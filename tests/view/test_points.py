@@ -73,7 +73,7 @@ def test_the_table_names_kernel_error_spread_and_verdict() -> None:
         ({"status": "out_of_memory", "reason": "killed"}, "out of memory: killed"),
         ({"status": "wrong", "reason": "error 3"}, "wrong: error 3"),
         ({"status": "noisy", "reason": "the machine was busy"}, "accepted, noisy: the machine was busy"),
-        ({"peak_extra_bytes": None}, "memory to come"),
+        ({"peak_extra_bytes": None}, "no memory figure yet"),
         ({"kernel": None}, "not accepted: incomplete"),
     ],
 )
