@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from lab.cost.exact import flag
 from lab.cost.formulas import element_bytes
 from lab.cost.layers import Attention, FeedForward
 from lab.cost.shapes import LayerKind, ModelShape, Workload
@@ -92,6 +93,7 @@ def stored_activations(
         of GPT in 16 bits with dropout; generalised to grouped heads, gated blocks and experts.
     """
     check_training(work, attention, checkpointing)
+    flag("dropout", dropout)
     element = element_bytes(work.dtype)
     tokens = work.batch * work.q_len
     whole = []

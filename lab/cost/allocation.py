@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lab.cost.cache import CacheLayers
+from lab.cost.exact import flag
 from lab.cost.paging import block_pool
 from lab.cost.storage import whole
 
@@ -92,7 +93,7 @@ def llama_cpp_cells(
     """
     for name, value in (("n_ctx", n_ctx), ("n_seq", n_seq), ("n_ubatch", n_ubatch)):
         whole(name, value)
-    streams, sharing = (1, n_seq) if unified else (n_seq, 1)
+    streams, sharing = (1, n_seq) if flag("unified", unified) else (n_seq, 1)
     stream_cells = padded_cells(n_ctx)
     if not unified:
         stream_cells = padded_cells(stream_cells // n_seq)
@@ -176,7 +177,7 @@ def llama_cpp(
         if kind.span in ("state", "cross"):
             cells = batch * (1 if kind.span == "state" else _tokens(kind, context))
         else:
-            window = None if full_windows else kind.limit
+            window = None if flag("full_windows", full_windows) else kind.limit
             cells = llama_cpp_cells(asked, window=window, n_seq=batch, n_ubatch=n_ubatch, unified=unified)
         size = kind.layers * (cells * kind.token_bytes + batch * kind.sequence_bytes)
         parts.append(AllocatedPart(kind.kind, kind.layers, cells, size))

@@ -112,7 +112,7 @@ def _inherit(config: Mapping[str, Any], text: Mapping[str, Any]) -> Mapping[str,
 
 def _refuse_unmodelled(fields: Fields) -> None:
     """Refuse what would change the counts: encoders, other heads, bidirectional attention."""
-    for name in ("is_encoder_decoder", "use_bidirectional_attention", "num_kv_shared_layers", "prune_heads"):
+    for name in ("is_encoder_decoder", "use_bidirectional_attention", "num_kv_shared_layers", "pruned_heads"):
         if fields.raw(name, None):
             raise fields.refuse(name, f"{shown(fields.values[name])} is not modelled")
     named = fields.raw("architectures", None)
@@ -189,7 +189,7 @@ class _Reader:
             unused = name == "sliding_window" and self._window_is_unused()
             if name not in self.fields.read and not harmless and not unused:
                 raise ConfigError(
-                    f"{self.fields.prefix}{name}: {shown(stated)} is stated, and this family does not use it."
+                    f"{self.fields.prefix}{name}: {shown(stated)} is stated, and no layer here uses it."
                 )
 
     def _window_is_unused(self) -> bool:

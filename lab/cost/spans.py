@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lab.cost.exact import Count, count, evaluate, smaller
+from lab.cost.exact import Count, count, evaluate, flag, smaller
 from lab.cost.formulas import attention_pairs, causal_lengths
 from lab.cost.layers import Attention
 
@@ -67,7 +67,7 @@ def scored_pairs(
         if source_tokens is None:
             raise ValueError("source_tokens must be given for cross-attention, got None")
         return attention_pairs(q_len, source_tokens, False)
-    if not causal:
+    if not flag("causal", causal):
         return attention_pairs(q_len, context, False)
     if attention.chunk is not None:
         return chunked_pairs(q_len, context, attention.chunk)

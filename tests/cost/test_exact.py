@@ -10,6 +10,7 @@ import pytest
 from lab.cost import (
     Ceilings,
     InexactResultWarning,
+    Workload,
     attention_flops,
     attention_pairs,
     bound_seconds,
@@ -22,7 +23,11 @@ from lab.cost import (
     score_bytes,
     weight_bytes,
 )
+from lab.cost.activations import stored_activations
+from lab.cost.allocation import llama_cpp
+from lab.cost.cache import cache_layers
 from lab.cost.exact import INT64_MAX, byte_ratio, count, evaluate, flag, total
+from lab.cost.spans import scored_pairs
 
 
 @pytest.mark.parametrize(
@@ -173,4 +178,18 @@ def test_numbers_beyond_float64_are_refused_where_a_rate_is_needed() -> None:
         ("bytes_per_element", lambda: weight_bytes(model("gpt2"), [1, 2])),
     ):
         with pytest.raises(ValueError, match=f"^{name} "):
+            refused()
+
+
+def test_switches_take_true_and_false_only() -> None:
+    """The word "no" is true to Python: it must not pass for a yes."""
+    gpt2 = model("gpt2")
+    for name, refused in (
+        ("causal", lambda: scored_pairs(gpt2.kinds[0].attention, 1, 2, causal="no")),
+        ("causal", lambda: Workload(1, 2, 1, "fp16", "no")),
+        ("unified", lambda: llama_cpp(cache_layers(gpt2), 1, 2, unified="no")),
+        ("full_windows", lambda: llama_cpp(cache_layers(gpt2), 1, 2, full_windows="no")),
+        ("dropout", lambda: stored_activations(gpt2, Workload(1, 2, 2, "fp16"), dropout="no")),
+    ):
+        with pytest.raises(ValueError, match=f"^{name} must be True or False, got 'no'"):
             refused()
