@@ -89,11 +89,8 @@ def faded(colour: str, palette: Palette, strength: float = 0.5) -> str:
         palette: of the theme in use.
         strength: 0 for the background alone, 1 for the colour alone.
     """
-    behind = palette.background
-    return "#" + "".join(
-        f"{round(strength * int(colour[at : at + 2], 16) + (1 - strength) * int(behind[at : at + 2], 16)):02X}"
-        for at in (1, 3, 5)
-    )
+    channels = ((int(colour[at : at + 2], 16), int(palette.background[at : at + 2], 16)) for at in (1, 3, 5))
+    return "#" + "".join(f"{round(strength * own + (1 - strength) * behind):02X}" for own, behind in channels)
 
 
 def draw(

@@ -62,6 +62,7 @@ ENTRIES = (
         "How time scales",
         "Which exponent; what does the causal mask save?",
     ),
+    Entry("Limits", "roofline", "Roofline", "Arithmetic, bandwidth or launch overhead?"),
     Entry(
         "Limits",
         "whole_model",

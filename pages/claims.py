@@ -1,0 +1,139 @@
+"""Claims: every figure that the two source documents print, recomputed and judged."""
+
+import streamlit as st
+
+from lab.cost import catalog, evidence
+from lab.cost.evidence import CATEGORIES, SOURCES, VERDICTS, Claim
+from lab.runs import EXPERIMENTS, JobSpec, Run, default_spec
+from lab.view import bars, controls, here, ledger, navigation, scenario, skeleton
+from lab.view.axes import counts_axis
+from lab.view.caveats import caveats
+from lab.view.format import whole
+from lab.view.measure_panel import Panel
+
+navigation.guard()
+
+PAGE = "claims"
+CHART_PX, TABLE_PX = 330, 420
+LONGEST_MEASURED = 4096
+FAILS = ("wrong", "holds in part")
+
+scene, palette = scenario.current(), scenario.theme()
+measured_dtype, dtype_reason = here.measured_type(scene.dtype, scene.device)
+every = evidence.claims()
+
+
+def count(claims: list[Claim], *verdicts: str) -> int:
+    """Claims with one of some verdicts."""
+    return sum(claim.verdict in verdicts for claim in claims)
+
+
+def takeaway() -> str:
+    """How the claims that the filters leave were judged."""
+    if not shown:
+        return f"None of the {whole(len(every))} figures passes these filters"
+    return (
+        f"{whole(len(shown))} of {whole(len(every))} figures: {whole(count(shown, 'holds'))} hold, "
+        f"{whole(count(shown, 'holds in part'))} in part, {whole(count(shown, 'wrong'))} are wrong, "
+        f"{whole(count(shown, 'needs a run', 'not checkable'))} no arithmetic can settle"
+    )
+
+
+def spec_of(claim: Claim) -> JobSpec:
+    """The job that measures a claim's quantity on this machine, at its model's heads and lengths."""
+    model = catalog.models().get(str(claim.inputs.get("model")), catalog.model("gpt2"))
+    asked = claim.inputs.get("tokens", ())
+    lengths = asked if isinstance(asked, list) else [asked] if isinstance(asked, int) else []
+    lengths = tuple(length for length in lengths if length <= LONGEST_MEASURED)
+    return default_spec(
+        claim.experiment, device=scene.device, dtype=measured_dtype, heads=model.heads,
+        kv_heads=model.kv_heads, head_dim=model.head_dim, threads=here.threads(), lengths=lengths or None,
+    )  # fmt: skip
+
+
+def reproduce(claim: Claim) -> Run | None:
+    """The measure panel of a claim, and the run that it shows."""
+    note = f"Lengths beyond {whole(LONGEST_MEASURED)} are left out."
+    panel = Panel(PAGE, spec_of(claim), scene.binary, note=f"{note} {dtype_reason}" if dtype_reason else note)
+    beside, results = st.columns([1, 3])
+    with beside:
+        panel.controls()
+    with results:
+        panel.live(lambda run: skeleton.badges(measured=run is not None, recorded_on=None))
+    return panel.run()
+
+
+skeleton.opening(PAGE)
+left, right = skeleton.columns()
+with left:
+    words = st.text_input(
+        "Search", key=f"{PAGE}_search", persist_state="session", max_chars=100,
+        placeholder="cache 8K", help="Every word must stand somewhere in the claim.",
+    )  # fmt: skip
+    anything = {ledger.ALL: "all"}
+    source = controls.pick(PAGE, "source", "Source", anything | SOURCES)
+    verdict = controls.pick(PAGE, "verdict", "Verdict", anything | {one: one for one in VERDICTS})
+    category = controls.pick(PAGE, "category", "Category", anything | {one: one for one in CATEGORIES})
+    shown = [claim for claim in every if ledger.matches(claim, words or "", source, verdict, category)]
+    st.metric("Figures shown", whole(len(shown)))
+with right:
+    skeleton.takeaway(takeaway())
+    skeleton.badges(measured=False, recorded_on=None)
+    picture = ledger.verdict_bars(shown, palette)
+    longest = max(1, *(int(at) for _, at, _ in picture.ends))
+    skeleton.show(
+        bars.draw(
+            picture, x=counts_axis("figures", (), linear_up_to=longest, room=0.1), palette=palette,
+            height_px=CHART_PX, description="Printed figures by category, stacked by verdict.",
+        ),
+        f"{PAGE}_chart",
+    )  # fmt: skip
+
+st.subheader("Select a row to open its recomputation", anchor=False)
+event = st.dataframe(
+    ledger.table(shown), hide_index=True, height=TABLE_PX, key=f"{PAGE}_table", on_select="rerun",
+    selection_mode="single-row",
+)  # fmt: skip
+rows = [row for row in event.selection.rows if row < len(shown)]
+claim = shown[rows[0]] if rows else shown[0] if shown else None
+run = None
+if claim is not None:
+    for line in ledger.details(claim):
+        st.markdown(line)
+    if claim.experiment in EXPERIMENTS:
+        st.markdown("**Measure the same quantity here:**")
+        run = reproduce(claim)
+    elif claim.experiment is not None:
+        st.caption(f"The experiment that measures it, {claim.experiment}, cannot be run from here yet.")
+
+skeleton.formula(
+    r"\text{holds} \iff [\text{low},\ \text{high}]_\text{recomputed} \cap [p - h,\ p + h]_\text{printed} "
+    r"\ne \varnothing",
+    [] if claim is None else ledger.compared(claim),
+)
+st.caption(
+    "A printed figure p stands for everything that rounds to it: h is half a unit of its last digit, or a "
+    "whole one where the source marks it as approximate. What a recomputation starts from is rounded too."
+)
+measured = [claim for claim in every if claim.category == "measured"]
+derived = [claim for claim in measured if claim.formula is not None]
+skeleton.gap(
+    [
+        f"Of {whole(len(measured))} measured figures, {whole(len(derived))} can be recomputed from other "
+        f"printed figures or from the cost model; {whole(count(measured, 'needs a run'))} need a run on the same "
+        "device. A run on another machine shows whether the same law holds there, not whether the figure was "
+        "read right."
+    ]
+)
+skeleton.misconception(
+    "A measured figure cannot be checked without the machine it came from.",
+    f"Figures of one document must fit each other: {whole(count(derived, *FAILS))} of the "
+    f"{whole(len(derived))} measured ones that can be recomputed do not follow, or only in part, from the tables "
+    "beside them.",
+)
+drawn = [(run, "this machine")] if run else []
+skeleton.limits(
+    f"{caveats(drawn, EXPERIMENTS)} A verdict is about the printed digits; the claims are told in our words, "
+    "and what a source argues without a figure is not in the ledger."
+)
+skeleton.closing(PAGE)
