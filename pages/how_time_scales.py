@@ -3,7 +3,7 @@
 import streamlit as st
 
 from lab.cost import attention_pairs
-from lab.runs import EXPERIMENTS, Run, default_spec
+from lab.runs import Run, default_spec
 from lab.view import (
     causal_ratio,
     ceilings,
@@ -33,12 +33,9 @@ navigation.guard()
 
 PAGE = "how_time_scales"
 TIME, CAUSAL, FIRST = "time", "causal", "first"
-EXPERIMENT = {
-    TIME: "scaling",
-    CAUSAL: "causal",
-    FIRST: "first_call" if "first_call" in EXPERIMENTS else "scaling",
-}
-SHORTEST = {"1024": "1k", "512": "512", "2048": "2k"}
+EXPERIMENT = {TIME: "scaling", CAUSAL: "causal", FIRST: "first_call"}
+SHORTEST = {"1024": "1k", "2048": "2k", "1": "all"}
+LENGTHS = {TIME: None, CAUSAL: None, FIRST: (128, 1024)}
 # Hold a card at 128 tokens and a slow CPU at 128k; fixed, so that points arriving move nothing.
 SECONDS, RATIOS, FASTER = (1e-6, 1e3), (2.0,), (20.0,)
 REASONS = (
@@ -67,7 +64,7 @@ def time_takeaway(run: Run | None) -> str:
     first = [fit for fit in found if fit.where == found[0].where]
     if not first:
         return "Attention's time grows with the square of the context once the work outweighs the launch"
-    exponents = ", ".join(f"{fit.implementation} T^{digits(fit.exponent)}" for fit in first)
+    exponents = ", ".join(f"{fit.implementation} $T^{{{digits(fit.exponent)}}}$" for fit in first)
     return f"Time grows as {exponents} ({first[0].range_text} tokens, {first[0].dtype}, {first[0].where})"
 
 
@@ -95,14 +92,13 @@ def time_chart(run: Run | None) -> None:
     own = view.marks(run, points.time_mark, recorded=False)
     skeleton.takeaway(time_takeaway(run))
     badges(recorded, own)
-    curves = view.bounds(run, grid())
+    curves = view.bounds(run, grid()) | floors.curves(scene, measured_dtype, grid())
     drawn = [y for curve in curves.values() for _, y in curve] + ([] if linear else list(SECONDS))
-    slope = [] if linear else [(16_384, SECONDS[0] * 30, 2, "T ×2 → time ×4")]
+    slope = [] if linear else [(16_384, SECONDS[0] * 100, 2, "T ×2 → time ×4")]
     skeleton.chart(
-        PAGE, curves, [*recorded, *own], prompt.series(palette),
+        PAGE, curves, [*recorded, *own], [*prompt.series(palette), *floors.series(palette)],
         Extras(
-            limits_x=skeleton.context_limit(scene), limits_y=floors.rules(scene, measured_dtype),
-            marker_x=T, slopes=slope,
+            limits_x=skeleton.context_limit(scene), marker_x=T, slopes=slope,
         ),
         x=x_axis(), y=seconds_axis("time of one layer's attention", drawn, linear=linear),
         at=lambda tokens: whole(int(tokens)), value=seconds_text, palette=palette,
@@ -177,7 +173,8 @@ with left:
     )
     linear = controls.linear(PAGE)
     spec = default_spec(
-        EXPERIMENT[shown], device=scene.device, dtype=measured_dtype, batches=(scene.batch,),
+        EXPERIMENT[shown], lengths=LENGTHS[shown], device=scene.device, dtype=measured_dtype,
+        batches=(scene.batch,),
         heads=model.heads, kv_heads=model.kv_heads, head_dim=model.head_dim, threads=here.threads(),
         implementations=("naive", "math", "sdpa") if shown == CAUSAL else ("naive", "sdpa"),
     )  # fmt: skip
@@ -202,7 +199,7 @@ if found:
     st.subheader(
         "An exponent belongs to a range: "
         + "; ".join(f"{fit.implementation} {fit.dtype} {digits(fit.exponent)}" for fit in found)
-        + f", from {tokens_label(int(shortest))} on",
+        + f" over {found[0].range_text}",
         anchor=False,
     )
     st.dataframe(slopes.table(found), hide_index=True, height="content", key=f"{PAGE}_fits")

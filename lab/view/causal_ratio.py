@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 from lab.cost import attention_pairs, catalog
 from lab.cost.chapter_card import SHEET_ID
 from lab.cost.predict import Ceilings, attention_bound
-from lab.cost.tiles import LIST, STATIC, cpu_tile, cuda_tile, slot_pairs
+from lab.cost.tiles import LIST, STATIC, Tile, cpu_tile, cuda_tile, slot_pairs
 from lab.runs import Point, Run
 from lab.view import here, points
 from lab.view.format import digits, share, tokens_label
@@ -17,7 +18,7 @@ from lab.view.prompt import Prompt
 
 NAMES = {NAIVE: "naive", MATH: "math", FUSED: "SDPA"}
 IMPLEMENTATION = {NAIVE: "naive", MATH: "math", FUSED: "flash"}
-MOST_BLOCKS = 400_000
+MOST_BLOCKS = 100_000
 """Blocks of query rows that a page hands out one by one; a longer context gets no line there."""
 
 
@@ -47,8 +48,14 @@ def of_tiles(view: Prompt, tokens: int, *, device: str, threads: int) -> float |
     heads = view.scene.batch * model.heads
     if heads * -(-tokens // tile.q_rows) > MOST_BLOCKS:
         return None
-    causal, full = (slot_pairs(heads, tokens, tokens, tile, mask, slots, schedule) for mask in (True, False))
+    causal, full = (_busiest(heads, tokens, tile, mask, slots, schedule) for mask in (True, False))
     return causal / full
+
+
+@cache
+def _busiest(heads: int, tokens: int, tile: Tile, causal: bool, slots: int, schedule: str) -> float:
+    """Pairs of the busiest slot; kept, because handing out the blocks of a long prompt takes a while."""
+    return slot_pairs(heads, tokens, tokens, tile, causal, slots, schedule)
 
 
 def of_traffic(view: Prompt, role: str, tokens: int, limits: Ceilings, *, device: str) -> float:

@@ -89,6 +89,6 @@ def takeaway(run: Run | None, recorded: Run | None, card: str) -> str:
     if said:
         return (
             f"One cold call of each made SDPA look {times(said.cold)} faster on {card}; warm it was "
-            f"{times(said.warm)}"
+            f"{times(said.warm)} (context not stated)"
         )
     return "A first call also pays for loading, compiling and memory: measure to see how much here"

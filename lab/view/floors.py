@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
-from lab.view import calibrations
-from lab.view.format import seconds_text
+from lab.view import calibrations, charts
+from lab.view.palette import LIMIT, Palette
 from lab.view.scenario import Scenario
 
+LABELS = {"floor_reference": "launch floor", "floor_here": "launch floor, here"}
 
-def rules(scene: Scenario, dtype_here: str) -> list[tuple[float, str]]:
-    """The launch floors of the recorded device and of this machine, as rules across a chart of times.
+
+def floors(scene: Scenario, dtype_here: str) -> dict[str, float]:
+    """The launch floors of the recorded device and of this machine, in seconds.
 
     Args:
         scene: the scenario.
         dtype_here: the number type measured on this machine.
 
     Returns:
-        Seconds and words; nothing for a device whose floor is not known.
+        Seconds by key of LABELS; a device whose floor is not known is left out.
     """
     found = {
-        "recorded": calibrations.of_recorded(scene.recorded, scene.dtype),
-        "here": calibrations.of_this_machine(scene.device, dtype_here),
+        "floor_reference": calibrations.of_recorded(scene.recorded, scene.dtype),
+        "floor_here": calibrations.of_this_machine(scene.device, dtype_here),
     }
-    rules = []
-    for where, calibration in found.items():
-        seconds = calibrations.ceilings_of(calibration).launch_s if calibration else None
-        if seconds:
-            rules.append((seconds, f"launch floor, {where}: {seconds_text(seconds)}"))
-    return rules
+    launches = {key: calibrations.ceilings_of(each).launch_s for key, each in found.items() if each}
+    return {key: seconds for key, seconds in launches.items() if seconds}
+
+
+def curves(scene: Scenario, dtype_here: str, grid: list[int]) -> dict[str, list[tuple[float, float]]]:
+    """The floors as level lines over some contexts, by key of LABELS."""
+    return {
+        key: [(float(tokens), seconds) for tokens in grid]
+        for key, seconds in floors(scene, dtype_here).items()
+    }
+
+
+def series(palette: Palette) -> list[charts.Series]:
+    """The level lines, drawn as limits."""
+    return [charts.role_series(key, LIMIT, label, palette, 1.5) for key, label in LABELS.items()]

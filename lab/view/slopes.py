@@ -99,7 +99,7 @@ def table(found: Iterable[Fit]) -> pd.DataFrame:
             "implementation": fit.implementation,
             "type": fit.dtype,
             "exponent": digits(fit.exponent),
-            "fitted from … to": fit.range_text,
+            "fitted over": fit.range_text,
             "printed": "" if fit.printed is None else digits(fit.printed),
         }
         row |= {
@@ -108,4 +108,7 @@ def table(found: Iterable[Fit]) -> pd.DataFrame:
         }
         rows.append(row)
     data = pd.DataFrame(rows).fillna("")
-    return data[[name for name in data.columns if (data[name] != "").any()]]
+    one = data["device"].nunique() == 1
+    return data[
+        [name for name in data.columns if (data[name] != "").any() and not (one and name == "device")]
+    ]

@@ -1,0 +1,137 @@
+"""Errors against float64 by number type as marks, beside one rounding of each."""
+
+from __future__ import annotations
+
+from lab.runs import Point, Run
+from lab.view import charts
+from lab.view.axes import Axis
+from lab.view.backend_table import plain_points
+from lab.view.format import digits
+from lab.view.frames import Mark
+from lab.view.palette import FUSED, LIMIT, MATH, NAIVE, Palette, role_of
+from lab.view.points import REFUSALS
+from lab.view.prompt import Prompt
+
+TYPES = ("fp32", "fp16", "bf16")
+LABELS = {
+    f"{NAIVE}_reference": "naive", f"{MATH}_reference": "math", f"{FUSED}_reference": "fused",
+    f"{NAIVE}_here": "naive, here", f"{MATH}_here": "math, here", f"{FUSED}_here": "fused, here",
+}  # fmt: skip
+STEP = 0.1
+SIGNIFICAND_BITS = {"bf16": 8, "fp16": 11, "fp32": 24}
+"""Bits of the significand with the hidden one. Source: IEEE 754-2019, table 3.5; bfloat16: 7 stored bits."""
+
+
+def roundoff(dtype: str) -> float:
+    """Unit roundoff: the largest relative error of rounding one number.
+
+    Args:
+        dtype: a key of SIGNIFICAND_BITS.
+    """
+    return 2.0 ** -SIGNIFICAND_BITS[dtype]
+
+
+def types_axis() -> Axis:
+    """The number types side by side, from the finest to the coarsest, with room for labels."""
+    ticks = tuple((float(place), dtype) for place, dtype in enumerate(TYPES, 1))
+    return Axis("number type", 0.4, len(TYPES) + 1.1, ticks, None)
+
+
+def type_at(x: float) -> str:
+    """The number type that a place on the axis belongs to."""
+    return TYPES[min(len(TYPES), max(1, round(x))) - 1]
+
+
+def place(series: str, dtype: str) -> float:
+    """Where a series stands on the axis: side by side around its number type."""
+    middle = (len(LABELS) - 1) / 2
+    return TYPES.index(dtype) + 1 + (list(LABELS).index(series) - middle) * STEP
+
+
+def roundings() -> dict[str, list[tuple[float, float]]]:
+    """One rounding of each number type, as level lines under its points."""
+    reach = STEP * len(LABELS) / 2
+    return {
+        f"one_rounding_{dtype}": [(place - reach, roundoff(dtype)), (place + reach, roundoff(dtype))]
+        for place, dtype in enumerate(TYPES, 1)
+    }
+
+
+def series(palette: Palette) -> list[charts.Series]:
+    """Implementations in the colours of their roles, and one rounding of each type as a limit."""
+    found = [charts.role_series(key, key.partition("_")[0], label, palette) for key, label in LABELS.items()]
+    return found + [charts.role_series(key, LIMIT, "one rounding", palette, 2) for key in roundings()]
+
+
+def recorded(run: Run | None, view: Prompt) -> list[Mark]:
+    """The errors that a recorded run states, where its shape is the scenario's."""
+    wanted = view.shape(1, "")
+    names = ("heads", "kv_heads", "head_dim")
+    if run is None or any(getattr(run.spec, name) != wanted[name] for name in names):
+        return []
+    return [
+        _mark(f"{role_of(name)}_reference", "recorded", row["dtype"], error)
+        for row in run.tables.get("max_abs_error_vs_float64", [])
+        for name, error in row.items()
+        if name not in ("T", "dtype")
+    ]
+
+
+def measured(run: Run | None) -> list[Mark]:
+    """The errors of this machine's backends."""
+    return [
+        _mark(f"{role_of(point.implementation)}_here", "measured", point.dtype, point.max_abs_error)
+        for point in plain_points(run)
+        if _comparable(point) and point.max_abs_error and point.dtype in TYPES
+    ]
+
+
+def label_places(marks: list[Mark]) -> dict[str, list[tuple[float, float]]]:
+    """Where each series is named: beside its last point."""
+    last: dict[str, Mark] = {}
+    for mark in marks:
+        if mark.series not in last or (mark.x, mark.y) > (last[mark.series].x, last[mark.series].y):
+            last[mark.series] = mark
+    return {key: [(mark.x, mark.y)] for key, mark in last.items()}
+
+
+def _comparable(point: Point) -> bool:
+    known = point.implementation not in ("flex", "sdpa") and point.status not in REFUSALS
+    return known and bool(point.max_abs_error)
+
+
+def _mark(series: str, kind: str, dtype: str, error: float) -> Mark:
+    return Mark(series, kind, place(series, dtype), error, error, error)
+
+
+def errors_by_type(run: Run | None) -> dict[str, list[float]]:
+    """The errors of a run by number type: those that it states, and those of its backends."""
+    found: dict[str, list[float]] = {}
+    for row in run.tables.get("max_abs_error_vs_float64", []) if run else ():
+        stated = [error for name, error in row.items() if name not in ("T", "dtype")]
+        found.setdefault(row["dtype"], []).extend(stated)
+    for point in plain_points(run):
+        if _comparable(point) and point.max_abs_error:
+            found.setdefault(point.dtype, []).append(point.max_abs_error)
+    return found
+
+
+def sentences(run: Run | None, where: str) -> str:
+    """How the errors of a run compare with one rounding of their number type.
+
+    Args:
+        run: measured here or recorded; None for none.
+        where: the device, in words.
+    """
+    parts = []
+    for dtype, errors in errors_by_type(run).items():
+        if dtype in SIGNIFICAND_BITS:
+            low, high = (digits(end(errors) / roundoff(dtype), 2) for end in (min, max))
+            parts.append(f"{dtype}: {low} to {high}")
+    if not parts:
+        return f"No errors are known of {where}."
+    return (
+        f"**{where[:1].upper()}{where[1:]}**, largest error in units of one rounding: {'; '.join(parts)}. "
+        "One rounding is what storing the result costs at least; the rest comes from scores and "
+        "probabilities that were rounded on the way."
+    )
