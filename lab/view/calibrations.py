@@ -64,13 +64,18 @@ def of_run(run: runs.Run, dtype: str) -> Calibration | None:
 
 
 def ceilings_of(calibration: Calibration) -> Ceilings:
-    """The roofs of a calibration: its matmul rate, the bandwidth of its largest transfer, its launch time."""
-    launches = [calibration.overhead, *(rate.launch for rate in calibration.decode.values())]
-    launch = next((figure.value for figure in launches if figure is not None), None)
+    """The roofs of a calibration: its matmul rate, the bandwidth of its largest transfer, an operation's start."""
+    launch = calibration.overhead.value if calibration.overhead else None
     return Ceilings(
         calibration.device, calibration.source, calibration.matmul.value,
         calibration.bandwidth.points[-1][1], launch,
     )  # fmt: skip
+
+
+def call_launch_s(calibration: Calibration) -> float | None:
+    """Seconds that a whole call takes at least, where no single operation's start is known."""
+    launches = (rate.launch.value for rate in calibration.decode.values() if rate.launch)
+    return None if calibration.overhead else next(launches, None)
 
 
 def here_kind(run: runs.Run) -> str:
