@@ -5,7 +5,7 @@ import streamlit as st
 from lab.cost import BYTES_PER_ELEMENT
 from lab.cost.budget import budget
 from lab.cost.shapes import Workload, weight_bytes
-from lab.runs import EXPERIMENTS, Run, default_spec
+from lab.runs import Run, default_spec
 from lab.view import (
     bars,
     controls,
@@ -64,8 +64,8 @@ def modules_takeaway(found: list[modules.Module], device: str | None) -> str:
     known = view.recorded().get((attention, tokens)) if logits == "all" and device == view.card else None
     took = f", {seconds_text(known)} recorded" if known else ""
     return (
-        f"{model.name}, {whole(tokens)} tokens on {device}: {which} is {head} of the predicted "
-        f"{seconds_text(total)}{took}; attention is {core}"
+        f"{whole(tokens)} tokens of {model.name} on {device}: {which} takes {head}, attention {core} of the "
+        f"predicted {seconds_text(total)}{took}"
     )
 
 
@@ -122,14 +122,7 @@ with left:
     )  # fmt: skip
     every = budget(model, work())
     st.metric("Logits, all positions", text(every.logits_bytes), help=f"{whole(every.logits_bytes)} bytes")
-    experiment = "model" if "model" in EXPERIMENTS else "scaling"
-    shape = {} if experiment == "model" else {
-        "heads": model.heads, "kv_heads": model.kv_heads, "head_dim": model.head_dim,
-        "implementations": ("naive", "sdpa"),
-    }  # fmt: skip
-    spec = default_spec(
-        experiment, device=scene.device, dtype=measured_dtype, threads=here.threads(), **shape
-    )  # fmt: skip
+    spec = default_spec("model", device=scene.device, dtype=measured_dtype, threads=here.threads())
     panel = Panel(PAGE, spec, scene.binary, note=dtype_reason)
     panel.controls(on_press=show_lengths)
 with right:
@@ -197,7 +190,6 @@ skeleton.misconception(
 drawn = [(panel.run(), "this machine")] if panel.run() else []
 drawn += [(scene.recorded, short_name(scene.recorded))] if scene.recorded else []
 skeleton.limits(
-    f"A whole pass was recorded for one model, in {whole_pass.RECORDED_TYPE}. "
-    + caveats(drawn, ("scaling", "model"))
+    f"A whole pass was recorded for one model, in {whole_pass.RECORDED_TYPE}. " + caveats(drawn, ("model",))
 )
 skeleton.closing(PAGE)

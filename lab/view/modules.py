@@ -13,7 +13,7 @@ from lab.view.bars import Bars, Part, Segment
 from lab.view.format import share
 from lab.view.palette import FUSED, NAIVE, WEIGHTS, Palette
 
-ATTENTION, MATRICES, HEAD, PASSES = "attention", "weight matrices", "LM head", "elementwise passes"
+ATTENTION, MATRICES, HEAD, PASSES = "attention", "weight matrices", "LM head", "elementwise"
 EAGER, SDPA = "eager", "sdpa"
 FAMILY = "gpt2"
 
