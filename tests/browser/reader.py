@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable
 
-HEADING = {
-    "start_here": "What does attention cost",
-    "score_tensor": "How big is the score tensor",
-    "kv_cache": "How many bytes are kept and read",
-}
+from lab.view import navigation
+
 # Marks of a chart by kind, read from the SVG that Vega draws.
 COUNT_POINTS = """kind => [...document.querySelectorAll('svg.marks path[aria-label]')]
     .filter(path => path.getAttribute('aria-label').startsWith(kind)).length"""
 
 
 def wait_for_chart(page, file: str) -> None:
-    page.get_by_role("heading", level=1, name=re.compile(HEADING[file])).wait_for()
+    page.get_by_role("heading", level=1, name=navigation.entry(file).question).wait_for()
     page.locator("svg.marks").first.wait_for()
     settle(page)
 

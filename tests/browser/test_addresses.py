@@ -2,6 +2,7 @@
 
 import pytest
 
+from lab.view import navigation
 from lab.view.palette import DARK, LIGHT
 from tests.browser.reader import scenario, text, wait_for_chart, wait_until
 
@@ -32,8 +33,9 @@ def test_warm_link_back_reload_and_page_to_page_keep_the_scenario(new_page) -> N
     wait_for_chart(page, "kv_cache")
     assert scenario(page) == ASKED
 
-    page.get_by_role("link", name="The T×T tensor").last.click()
-    wait_for_chart(page, "score_tensor")
+    neighbour = navigation.neighbours("kv_cache")[0]
+    page.get_by_role("link", name=f"Before: {neighbour.title}").click()
+    wait_for_chart(page, neighbour.file)
     assert scenario(page) == ASKED
 
     page.go_back()
