@@ -27,6 +27,9 @@ PAGE = "which_kernel_ran"
 # Holds fp32 and bf16 on any device; fixed, so that points arriving move nothing.
 ERRORS = (1e-8, 1e-1)
 
+# A run holds a point for every kind of call and backend: the table scrolls in its own box.
+LONG_TABLE = "<style>.st-key-points_backends {max-height: 20rem; overflow-y: auto;}</style>"
+
 scene, palette = scenario.current(), scenario.theme()
 model = scene.model
 measured_dtype, dtype_reason = here.measured_type(scene.dtype, scene.device)
@@ -125,6 +128,7 @@ with left:
     panel = Panel(PAGE, spec, scene.binary, note=dtype_reason)
     panel.controls()
 with right:
+    st.html(LONG_TABLE)
     panel.live(draw)
 
 softmax_heading = st.container()

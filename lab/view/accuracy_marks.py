@@ -87,12 +87,13 @@ def measured(run: Run | None) -> list[Mark]:
 
 
 def label_places(marks: list[Mark]) -> dict[str, list[tuple[float, float]]]:
-    """Where each series is named: beside its last point."""
+    """Where each series is named: to the right of the last number type that it has a point in."""
     last: dict[str, Mark] = {}
     for mark in marks:
         if mark.series not in last or (mark.x, mark.y) > (last[mark.series].x, last[mark.series].y):
             last[mark.series] = mark
-    return {key: [(mark.x, mark.y)] for key, mark in last.items()}
+    reach = STEP * len(LABELS) / 2
+    return {key: [(round(mark.x) + reach, mark.y)] for key, mark in last.items()}
 
 
 def _comparable(point: Point) -> bool:

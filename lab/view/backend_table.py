@@ -34,15 +34,16 @@ def plain_points(run: Run | None) -> list[Point]:
 
 
 def measured_table(run: Run | None) -> pd.DataFrame:
-    """The backends of this machine, one row each, a column for each type: the kernel seen, or the reason."""
+    """The backends of this machine: number types with the kernel that was seen, or the reason it refused."""
     points = plain_points(run)
-    types = list(dict.fromkeys(point.dtype for point in points))
-    said = {(point.implementation, point.dtype): _said(point) for point in points}
-    rows = [
-        {"backend": NAMES.get(name, name)} | {dtype: said.get((name, dtype), "") for dtype in types}
-        for name in BACKENDS
-        if any((name, dtype) in said for dtype in types)
-    ]
+    rows = []
+    for name in BACKENDS:
+        types: dict[str, list[str]] = {}
+        for point in points:
+            if point.implementation == name:
+                types.setdefault(_said(point), []).append(point.dtype)
+        for said, dtypes in types.items():
+            rows.append({"backend": NAMES.get(name, name), "types": ", ".join(dtypes), "what ran": said})
     return pd.DataFrame(rows)
 
 

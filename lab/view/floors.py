@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lab.cost.calibration import Calibration
 from lab.view import calibrations, charts
 from lab.view.palette import LIMIT, Palette
 from lab.view.scenario import Scenario
@@ -23,8 +24,17 @@ def floors(scene: Scenario, dtype_here: str) -> dict[str, float]:
         "floor_reference": calibrations.of_recorded(scene.recorded, scene.dtype),
         "floor_here": calibrations.of_this_machine(scene.device, dtype_here),
     }
-    launches = {key: calibrations.ceilings_of(each).launch_s for key, each in found.items() if each}
+    launches = {key: _launch_s(calibration) for key, calibration in found.items() if calibration}
     return {key: seconds for key, seconds in launches.items() if seconds}
+
+
+def _launch_s(calibration: Calibration) -> float | None:
+    """The least time of a call that the calibration states: measured as such, or of one operation."""
+    whole_calls = [*calibration.starts.values(), *(rate.launch for rate in calibration.decode.values())]
+    known = [figure.value for figure in whole_calls if figure is not None]
+    if known:
+        return min(known)
+    return calibration.overhead.value if calibration.overhead else None
 
 
 def curves(scene: Scenario, dtype_here: str, grid: list[int]) -> dict[str, list[tuple[float, float]]]:
