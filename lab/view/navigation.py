@@ -99,6 +99,7 @@ ENTRIES = (
         "Training and rules",
         "What changes in training, and what happens when T doubles?",
     ),
+    Entry("Lab", "my_machine", "My machine", "How close do predictions come to all that was measured?"),
     Entry(
         "Lab",
         "claims",

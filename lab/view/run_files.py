@@ -1,0 +1,64 @@
+"""Runs that a reader brings and takes: uploaded files, refused in a sentence, and an archive of those shown."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from lab.runs import Run, RunFileError, from_text, to_text
+from lab.view import points
+from lab.view.ceilings import short_name
+
+
+class Upload(Protocol):
+    """A file as the browser sent it."""
+
+    name: str
+
+    def getvalue(self) -> bytes: ...  # noqa: D102
+
+
+def read(files: Iterable[Upload]) -> tuple[list[Run], list[str]]:
+    """Read uploaded run files.
+
+    Args:
+        files: in the order of the reader.
+
+    Returns:
+        The runs, and one sentence for each file that is none.
+    """
+    found, refusals = [], []
+    for file in files:
+        try:
+            found.append(from_text(file.getvalue(), file.name))
+        except RunFileError as error:
+            refusals.append(str(error))
+    return found, refusals
+
+
+def names(runs: Sequence[Run], uploaded: Sequence[Run]) -> dict[str, str]:
+    """What to call each run, by identifier: device, experiment and time.
+
+    Args:
+        runs: kept here or bundled.
+        uploaded: brought by the reader.
+    """
+    found = {}
+    for run, suffix in [*((run, "") for run in runs), *((run, ", uploaded") for run in uploaded)]:
+        when = (run.created_utc or "").replace("T", " ")[:16]
+        what = "published" if run.recorded_on is not None else run.spec.experiment
+        found[run.run_id] = " · ".join(part for part in (short_name(run), what, when) if part) + suffix
+    return found
+
+
+def archive(runs: Iterable[Run]) -> bytes:
+    """The runs as one zip: a JSON that loads back, and a CSV of the points, for each."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as file:
+        for run in runs:
+            file.writestr(f"{run.run_id}.json", to_text(run))
+            if run.points:
+                file.writestr(f"{run.run_id}.csv", points.csv_bytes(run))
+    return buffer.getvalue()
