@@ -28,7 +28,10 @@ PAGE = "which_kernel_ran"
 ERRORS = (1e-8, 1e-1)
 
 # A run holds a point for every kind of call and backend: the table scrolls in its own box.
-LONG_TABLE = "<style>.st-key-points_backends {max-height: 20rem; overflow-y: auto;}</style>"
+LONG_TABLE = (
+    f"<style>.st-key-{PAGE}_live .stElementContainer:has(.stDataFrame)"
+    "{max-height: 20rem; overflow-y: auto;}</style>"
+)
 
 scene, palette = scenario.current(), scenario.theme()
 model = scene.model
@@ -93,12 +96,15 @@ def draw(run: Run | None) -> None:
     tables = {
         f"Backends on {card}": backend_table.recorded_table(scene.recorded),
         "Backends on this machine": backend_table.measured_table(run),
-        "What PyTorch chose here, by kind of call": backend_table.variants_table(run),
     }
     for title, table in tables.items():
         if len(table):
             st.markdown(f"**{title}**")
             st.table(table.set_index(table.columns[0]))
+    variants = backend_table.variants_table(run)
+    if len(variants):
+        with st.expander("What PyTorch chose here, by kind of call"):
+            st.table(variants.set_index("call"))
 
 
 def step_control(blocks: int) -> int:
@@ -127,7 +133,7 @@ with left:
     )  # fmt: skip
     panel = Panel(PAGE, spec, scene.binary, note=dtype_reason)
     panel.controls()
-with right:
+with right, st.container(key=f"{PAGE}_live"):
     st.html(LONG_TABLE)
     panel.live(draw)
 
@@ -135,13 +141,15 @@ softmax_heading = st.container()
 controls_column, softmax_column = skeleton.columns()
 with controls_column:
     block = int(
-        controls.choice(PAGE, "block", "Block", softmax_steps.BLOCKS, "Keys that are looked at together.")
+        controls.choice(
+            PAGE, "block", "Keys a block", softmax_steps.BLOCKS, "Keys that are looked at together."
+        )
     )
     walk = softmax_steps.walk(model.head_dim, block)
     step = step_control(len(walk.steps))
     state = walk.steps[step - 1]
     st.metric(
-        f"Running sum after block {step}", digits(state.total, 5),
+        "Running sum l", digits(state.total, 5),
         help=f"Running maximum {digits(state.maximum, 5)}; the earlier sums were multiplied by "
         f"{digits(state.rescale, 5)} in this block",
     )  # fmt: skip
@@ -162,8 +170,8 @@ with softmax_column:
 st.dataframe(softmax_steps.table(walk, step), hide_index=True, height="content", key=f"{PAGE}_steps")
 
 skeleton.formula(
-    r"m' = \max(m, \max_j s_j) \qquad l' = l\,e^{m - m'} + \sum_j e^{s_j - m'} \qquad "
-    r"o' = o\,e^{m - m'} + \sum_j e^{s_j - m'} v_j \qquad \text{out} = o / l",
+    r"\begin{gathered} m' = \max(m, \max_j s_j) \qquad l' = l\,e^{m - m'} + \sum_j e^{s_j - m'} \\ "
+    r"o' = o\,e^{m - m'} + \sum_j e^{s_j - m'} v_j \qquad \text{out} = o / l \end{gathered}",
     [
         rf"m' = {digits(state.maximum, 4)}, \quad e^{{m - m'}} = {digits(state.rescale, 4)}, \quad "
         rf"l' = {digits(state.total, 5)}, \quad "

@@ -128,7 +128,7 @@ def sentences(run: Run | None, where: str) -> str:
     for dtype, errors in errors_by_type(run).items():
         if dtype in SIGNIFICAND_BITS:
             low, high = (digits(end(errors) / roundoff(dtype), 2) for end in (min, max))
-            parts.append(f"{dtype}: {low} to {high}")
+            parts.append(f"{dtype}: {low}" if low == high else f"{dtype}: {low} to {high}")
     if not parts:
         return f"No errors are known of {where}."
     return (

@@ -1,6 +1,8 @@
 """The pages of the prefill section beside The T×T tensor: their numbers are the cost model's."""
 
 import itertools
+import subprocess
+import sys
 from collections.abc import Iterable
 
 import numpy as np
@@ -17,7 +19,7 @@ from lab.runs import Point, Timing
 from lab.view import ceilings, longer_prompts, measure_panel, scenario, softmax_steps
 from lab.view.axes import TOKENS
 from lab.view.format import digits, flops_text
-from tests.view.pages import chart, faults, line, open_page
+from tests.view.pages import ROOT, chart, faults, line, open_page
 from tests.view.points_of import point
 from tests.view.points_of import run as run_of
 
@@ -252,13 +254,14 @@ def test_online_softmax_ends_at_the_direct_result_to_rounding(block: int, head_d
     assert walk.difference(len(walk.steps)) <= 4 * walk.rounding
     every = np.concatenate([step.scores for step in walk.steps])
     assert walk.steps[-1].maximum == every.max()
+    assert len({step.maximum for step in walk.steps}) > 1
     assert walk.steps[-1].total == pytest.approx(np.exp(every - every.max()).sum(), rel=1e-14)
 
 
 def test_online_softmax_is_stepped_by_the_reader() -> None:
     at = open_page("which_kernel_ran", which_kernel_ran_step="1")
     state = softmax_steps.walk(64, 8).steps[0]
-    metric = next(item for item in at.metric if item.label.startswith("Running sum"))
+    metric = next(item for item in at.metric if item.label == "Running sum l")
     assert metric.value == digits(state.total, 5)
     assert len(at.main.get("dataframe")[-1].value) == 1
 
@@ -269,6 +272,20 @@ def test_a_page_answers_with_zero_clicks(file: str) -> None:
     assert faults(at) == []
     assert at.title[0].value.endswith("?")
     assert chart(at)[1]["lines"] or chart(at)[1]["points"]
+
+
+def test_the_pages_render_without_torch() -> None:
+    program = (
+        "import sys; from lab.measure import jobs; jobs.machine = lambda: None; "
+        "from tests.view.pages import faults, open_page; "
+        f"assert not any(faults(open_page(file)) for file in {PAGES!r}); "
+        "print([name for name in ('torch', 'transformers') if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.strip().splitlines()[-1] == "[]"
 
 
 @pytest.mark.parametrize("file", PAGES)
