@@ -18,7 +18,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "msedge")
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking")
-START_TIMEOUT_S = 60.0
+START_TIMEOUT_S = 120.0
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def running(home: Path) -> Iterator[Server]:
             for child in psutil.Process(process.pid).children(recursive=True):
                 child.kill()
             process.terminate()
-            process.wait(timeout=10)
+            process.wait(timeout=30)
 
 
 @pytest.fixture(scope="session")
@@ -121,7 +121,7 @@ def new_page(browser, server: Server) -> Iterator[object]:
         )
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(30_000)
+        page.set_default_timeout(90_000)
         page.goto(server.url + address)
         return page
 

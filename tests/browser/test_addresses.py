@@ -58,7 +58,7 @@ def test_a_change_of_the_scenario_goes_into_the_address_and_moves_the_chart(new_
     assert "At T = 1k" in heading.inner_text()
     page.locator(".st-key-context input[type=range]").press("ArrowRight")
     page.wait_for_url("**context=2k**")
-    wait_until(page, lambda: "At T = 2k" in heading.inner_text(), 10, "the heading follows the slider")
+    wait_until(page, lambda: "At T = 2k" in heading.inner_text(), 60, "the heading follows the slider")
 
 
 def test_an_unknown_label_falls_back_with_a_sentence(new_page) -> None:
@@ -93,7 +93,7 @@ def test_the_chart_follows_a_change_of_theme(new_page) -> None:
 
     assert LIGHT.text in colours()
     page.emulate_media(color_scheme="dark")
-    wait_until(page, lambda: DARK.text in colours() and LIGHT.text not in colours(), 10, "the chart is dark")
+    wait_until(page, lambda: DARK.text in colours() and LIGHT.text not in colours(), 60, "the chart is dark")
 
 
 def test_the_pointer_reads_every_line_at_its_context(new_page) -> None:
