@@ -3,8 +3,10 @@
 import typer
 
 from lab.cli import measure, runs
+from lab.cli.compare import compare_runs
 from lab.cli.cost import cost
 from lab.cli.exits import EXIT_CODES_HELP
+from lab.cli.export import export
 from lab.cli.validate import validate
 
 app = typer.Typer(
@@ -25,3 +27,5 @@ app.command("cost", rich_help_panel="Predict")(cost)
 app.command("validate", rich_help_panel="Predict")(validate)
 app.command("runs", rich_help_panel="Runs")(runs.list_all)
 app.command("show", rich_help_panel="Runs")(runs.show)
+app.command("compare", rich_help_panel="Runs")(compare_runs)
+app.command("export", rich_help_panel="Runs")(export)

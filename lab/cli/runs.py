@@ -22,14 +22,26 @@ def list_all() -> None:
         typer.echo(f"Warning: {sentence}", err=True)
 
 
+def find(run: str) -> store.Run:
+    """Load a run of this machine, a bundled one, or one from a file.
+
+    Args:
+        run: its identifier, or a path.
+
+    Raises:
+        ValueError: there is no such run, or it cannot be read.
+    """
+    bundled = {known.run_id: known for known in store.reference_runs()}
+    return bundled.get(run) or store.load(run)
+
+
 def show(
     run: Annotated[str, typer.Argument(help="A run's identifier, or a run file.")],
     as_json: Annotated[bool, typer.Option("--json", help="The run file itself.")] = False,
 ) -> None:
     """Show one run as a table."""
     with usage_errors():
-        bundled = {known.run_id: known for known in store.reference_runs()}
-        found = bundled.get(run) or store.load(run)
+        found = find(run)
     if as_json:
         typer.echo(store.to_text(found))
     else:

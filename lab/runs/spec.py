@@ -24,6 +24,7 @@ EXPERIMENTS = (
     "backends",
     "first_call",
     "training",
+    "model",
 )
 IMPLEMENTATIONS = (
     "naive",
@@ -145,6 +146,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "backends": {"lengths": (128,)},
     "first_call": {"lengths": (512,), "implementations": ("naive", "sdpa")},
     "training": {"lengths": (256, 512, 1024)},
+    "model": {"lengths": (128, 512, 1024)},
 }
 
 

@@ -16,6 +16,7 @@ from lab.measure.experiments.gqa import Gqa
 from lab.measure.experiments.kv_int8 import KvInt8
 from lab.measure.experiments.mask import Mask
 from lab.measure.experiments.memory import Memory
+from lab.measure.experiments.model import Model
 from lab.measure.experiments.scaling import Scaling
 from lab.measure.experiments.selftest import Selftest
 from lab.measure.experiments.split_kv import SplitKv
@@ -40,5 +41,6 @@ EXPERIMENTS: dict[str, Experiment] = {
         Backends(),
         FirstCall(),
         Training(),
+        Model(),
     )
 }

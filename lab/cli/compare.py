@@ -1,0 +1,122 @@
+"""Two runs side by side: the same cells on two machines, versions or days, with a verdict for each."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from lab.cli.exits import REFUSED, fail, usage_errors
+from lab.cli.runs import find
+from lab.cli.tables import size_text, time_text
+from lab.runs import Point, Run
+from lab.runs.comparison import Compared, compare
+
+FirstRun = Annotated[str, typer.Argument(help="A run's identifier, or a run file.")]
+SecondRun = Annotated[str, typer.Argument(help="Another: the first is said to be faster or slower than it.")]
+
+
+def compare_runs(
+    first: FirstRun,
+    second: SecondRun,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+) -> None:
+    """Compare two runs point by point: faster, slower or too close to call.
+
+    The ratio is the first run's time over the second's, with its 95 % interval; under 2 % apart is a tie.
+    """
+    with usage_errors():
+        runs = find(first), find(second)
+    both, only_first, only_second = compare(*runs)
+    if as_json:
+        said = [as_dict(each) for each in both]
+        alone = {"only_first": len(only_first), "only_second": len(only_second)}
+        typer.echo(json.dumps({"points": said, **alone}, allow_nan=False))
+        return
+    if not both:
+        fail("the two runs have no cell in common: shapes, types, masks and experiments must agree", REFUSED)
+    print_comparison(Console(), runs, both, only_first, only_second)
+
+
+def as_dict(each: Compared) -> dict[str, Any]:
+    """Give a compared cell as JSON values.
+
+    Args:
+        each: the cell.
+    """
+    ratio = each.ratio
+    return {
+        "experiment": each.first.experiment,
+        "cell": cell_text(each.first),
+        "ratio": None if ratio is None else ratio.value,
+        "low": None if ratio is None else ratio.low,
+        "high": None if ratio is None else ratio.high,
+        "verdict": None if ratio is None else ratio.verdict,
+        "first": each.first.to_dict(),
+        "second": each.second.to_dict(),
+        "remarks": list(each.remarks),
+    }
+
+
+def print_comparison(
+    console: Console,
+    runs: tuple[Run, Run],
+    both: tuple[Compared, ...],
+    only_first: tuple[Point, ...],
+    only_second: tuple[Point, ...],
+) -> None:
+    """Print a comparison for people.
+
+    Args:
+        console: where to.
+        runs: first and second.
+        both: the cells both have.
+        only_first: points of the first run alone.
+        only_second: points of the second alone.
+    """
+    for which, run in zip(("First", "Second"), runs, strict=True):
+        torch = run.environment.get("torch") or "not known"
+        said = f"{which}: {run.run_id} on {run.device_label}, torch {torch}"
+        console.print(said, markup=False, highlight=False, soft_wrap=True)
+    table = Table(box=None, pad_edge=False)
+    for name in ("experiment", "cell"):
+        table.add_column(name, overflow="fold")
+    for name in ("first", "second", "ratio", "peaks"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("verdict", overflow="fold")
+    for each in both:
+        table.add_row(*_row(each))
+    console.print(table)
+    for which, points in (("first", only_first), ("second", only_second)):
+        if points:
+            console.print(f"{len(points)} points of the {which} run are not in the other.", markup=False)
+
+
+def _row(each: Compared) -> tuple[str, ...]:
+    times = (
+        time_text(point.timing.median_s if point.timing else None) for point in (each.first, each.second)
+    )
+    peaks = [size_text(point.peak_extra_bytes) for point in (each.first, each.second)]
+    ratio = "" if each.ratio is None else each.ratio.text
+    verdict = "" if each.ratio is None else each.ratio.verdict
+    memory = peaks[0] if peaks[0] == peaks[1] else " / ".join(peak or "?" for peak in peaks)
+    said = "; ".join(part for part in (verdict, *each.remarks) if part)
+    return each.first.experiment, cell_text(each.first), *times, ratio, memory, said
+
+
+def cell_text(point: Point) -> str:
+    """Name a cell in words.
+
+    Args:
+        point: of the cell.
+    """
+    batch = f"batch {point.batch} " if point.batch > 1 else ""
+    heads = f"{point.heads}/{point.kv_heads} heads " if point.kv_heads != point.heads else ""
+    mask = "causal" if point.causal else "full"
+    queries = "" if point.q_len == point.kv_len else f"{point.q_len:,} x "
+    variant = f" ({point.variant})" if point.variant else ""
+    shape = f"{batch}{heads}{queries}{point.kv_len:,}"
+    return f"{point.implementation}{variant} {point.dtype} {mask} {shape}"
