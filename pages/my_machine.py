@@ -32,6 +32,7 @@ CLOSE = 0.2
 # Fixed, so that points arriving move nothing.
 SECONDS, BYTES = (1e-5, 1e2), (2.0**10, 2.0**35)
 DIAGONAL = "as_predicted"
+GLYPHS = {"circle": "●", "square": "■", "diamond": "◆", "triangle-up": "▲", "cross": "✚"}
 
 scene, palette = scenario.current(), scenario.theme()
 
@@ -56,8 +57,8 @@ def takeaway(pairs: list[agreement.Pair]) -> str:
         return f"No point of the runs shown has both a measured and a predicted {what[:-1]} yet"
     close = found.cells - len(found.misses)
     return (
-        f"{whole(close)} of {whole(found.cells)} predicted {what} are within {share(CLOSE)} of the measured ones; "
-        f"on average they miss by {share(found.mean_absolute_error)}"
+        f"{whole(close)} of {whole(found.cells)} predicted {what} are within {share(CLOSE)} of the measured "
+        f"ones; on average they miss by {share(found.mean_absolute_error)}"
     )
 
 
@@ -78,11 +79,10 @@ def marks_of(pairs: list[agreement.Pair]) -> list[Mark]:
 def series() -> list[charts.Series]:
     """The diagonal, and a colour for each run."""
     diagonal = charts.role_series(DIAGONAL, LIMIT, "as predicted", palette, 1.5)
-    shapes = ("circle", "square", "diamond", "triangle-up", "cross")
     colours = palette.family(len(chosen)) if chosen else []
     return [diagonal] + [
-        charts.Series(f"run_{order[run.run_id]}", labels[run.run_id], colour, shape=shapes[order[run.run_id]])
-        for run, colour in zip(chosen, colours, strict=True)
+        charts.Series(f"run_{order[run.run_id]}", labels[run.run_id], colour, shape=shape)
+        for run, colour, shape in zip(chosen, colours, GLYPHS, strict=False)
     ]
 
 
@@ -98,6 +98,8 @@ def draw(run: Run | None) -> None:
         recorded_on=short_name(foreign[0]) if len(foreign) == 1 and "recorded" in kinds else None,
         extra=[f"{len(foreign)} runs from elsewhere"] if len(foreign) > 1 else [],
     )
+    drawn_runs = series()[1:]
+    st.html(run_files.legend((item.colour, GLYPHS[item.shape], item.label) for item in drawn_runs))
     x, y = axis("predicted"), axis("measured")
     diagonal = [(value, value) for value in (x.low, x.value(0.88))]
     skeleton.chart(
@@ -128,9 +130,8 @@ with left:
     )  # fmt: skip
     chosen = [known[run_id] for run_id in picked]
     order = {run.run_id: place for place, run in enumerate(chosen)}
-    experiment = controls.pick(
-        PAGE, "experiment", "Measure which", {name: name for name in EXPERIMENTS[::-1]}
-    )
+    offered = sorted(EXPERIMENTS, key=lambda name: name != "selftest")
+    experiment = controls.pick(PAGE, "experiment", "Measure which", dict(zip(offered, offered, strict=True)))
     measured_dtype, dtype_reason = here.measured_type(scene.dtype, scene.device)
     spec = default_spec(experiment, device=scene.device, dtype=measured_dtype, threads=here.threads())
     panel = Panel(PAGE, spec, scene.binary, note=dtype_reason)
@@ -148,7 +149,8 @@ for run in chosen:
     found = agreement.scored(mine, CLOSE)
     table.append(
         {
-            "run": labels[run.run_id], "points": whole(len(run.points)), "with a prediction": whole(len(mine)),
+            "run": labels[run.run_id], "points": whole(len(run.points)),
+            "with a prediction": whole(len(mine)),
             "mean miss": share(found.mean_absolute_error) if found else "",
             "bias": f"{'+' if found.bias > 0 else ''}{share(found.bias)}" if found else "",
             "farthest": f"{found.worst.family}, {found.worst.label}" if found else "",
@@ -183,15 +185,16 @@ skeleton.formula(
 )
 without = sum(len(run.points) for run in chosen) - len(pairs)
 said = [
-    f"{whole(without)} points of the runs shown have no pair here: refused, of a kernel that is not modelled, "
-    "without this measurement, or on a device that was not calibrated in their type and thread count (Roofline "
-    "calibrates this one)."
+    f"{whole(without)} points of the runs shown have no pair here: refused, of a kernel that is not "
+    "modelled, without this measurement, or on a device that was not calibrated in their type and thread count "
+    "(Roofline calibrates this one)."
 ]
 if held:
     ratio = held.worst.predicted / held.worst.measured
     said.insert(
         0,
-        f"The farthest is {held.worst.family} at {held.worst.label}: predicted {times(ratio)} what was measured.",
+        f"The farthest is {held.worst.family} at {held.worst.label}: predicted "
+        f"{times(ratio)} what was measured.",
     )
 fitted = sum(pair.cell.role == agreement.FITTED for pair in pairs)
 if fitted:
@@ -199,8 +202,9 @@ if fitted:
 skeleton.gap(said)
 skeleton.misconception(
     "A prediction that fits every point must be right.",
-    "It may have been fitted to them. Here the constants come from micro-benchmarks, data sheets or a few named "
-    f"cells; cells that gave a constant are marked, and {whole(held.cells if held else 0)} that gave none are scored.",
+    "It may have been fitted to them. Here the constants come from micro-benchmarks, data sheets or a few "
+    f"named cells; cells that gave a constant are marked, and {whole(held.cells if held else 0)} that gave none "
+    "are scored.",
 )
 drawn = [(run, "this machine" if run.run_id in own else short_name(run)) for run in chosen]
 skeleton.limits(caveats(drawn, EXPERIMENTS))

@@ -181,8 +181,8 @@ skeleton.gap([gap_text(roof)])
 skeleton.misconception(
     "Attention is limited by memory bandwidth.",
     f"It depends on the work. At T = {tokens_label(T)} and batch {B} under {under.name}, a whole prompt in a "
-    f"fused kernel does {digits(fused.intensity)} FLOPs a byte and is limited by {fused.limited_by}; a decode "
-    f"step does {digits(decode.intensity)} and is limited by {decode.limited_by}. A larger batch brings "
+    f"fused kernel does {digits(fused.intensity)} FLOPs a byte and is limited by {fused.limited_by}; a "
+    f"decode step does {digits(decode.intensity)} and is limited by {decode.limited_by}. A larger batch brings "
     "more of both and leaves the decode step's intensity as it is.",
 )
 runs = own_runs() if device == roofline.HERE else [scene.recorded] if device == roofline.RECORDED else []

@@ -143,7 +143,8 @@ skeleton.takeaway(
 skeleton.show(
     bars.draw(
         tensor_sizes.bars(tensors, palette, text),
-        x=bytes_axis("one tensor", [tensors[0].bytes * 1.3], binary=scene.binary, linear=True), palette=palette,
+        x=bytes_axis("one tensor", [tensors[0].bytes * 1.3], binary=scene.binary, linear=True),
+        palette=palette,
         description="The tensors of one pass, the largest first.", height_px=110 + 40 * len(tensors),
     ),
     f"{PAGE}_tensors",
@@ -159,7 +160,8 @@ skeleton.formula(
     [
         rf"\text{{logits}} = {B} \cdot {latex.number(tokens)} \cdot {latex.number(model.vocab)} \cdot {width}"
         rf"\ \text{{B}} = {latex.byte_count(all_logits, scene.binary)}",
-        rf"\text{{LM head}} = 2 \cdot {B} \cdot {latex.number(tokens)} \cdot {latex.number(model.hidden)} \cdot "
+        rf"\text{{LM head}} = 2 \cdot {B} \cdot {latex.number(tokens)} \cdot {latex.number(model.hidden)} "
+        r"\cdot "
         rf"{latex.number(model.vocab)} = {latex.flop_count(every.lm_head_flops)}, \quad "
         rf"{latex.number(round(100 * every.lm_head_flops / every.matmul_flops))}\,\%\ \text{{of the pass}}",
     ],
@@ -171,8 +173,8 @@ peaks = [f"{whole(row['tokens'])} tokens: {text(row['peak_extra_mib'] * MIB)}" f
 said = [view.gap()]
 if peaks:
     said.append(
-        f"Recorded peaks beside the weights in {whole_pass.RECORDED_TYPE}: {'; '.join(peaks)}. The logits of all "
-        "positions are most of them."
+        f"Recorded peaks beside the weights in {whole_pass.RECORDED_TYPE}: {'; '.join(peaks)}. The logits of "
+        "all positions are most of them."
     )
 said.append(
     f"Whole passes measured on this machine: {len(measured)}."
@@ -184,8 +186,8 @@ total = every.matmul_flops
 skeleton.misconception(
     "A faster attention kernel makes the model that much faster.",
     f"Only its share. At {whole(tokens)} tokens the attention core holds "
-    f"{share(float(every.attention_share))} of the FLOPs of {model.name}; the LM head over all positions holds "
-    f"{share(every.lm_head_flops / total)}. While generating, its last row alone is needed.",
+    f"{share(float(every.attention_share))} of the FLOPs of {model.name}; the LM head over all positions "
+    f"holds {share(every.lm_head_flops / total)}. While generating, its last row alone is needed.",
 )
 drawn = [(panel.run(), "this machine")] if panel.run() else []
 drawn += [(scene.recorded, short_name(scene.recorded))] if scene.recorded else []

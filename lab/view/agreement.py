@@ -64,7 +64,7 @@ def measured_of(point: Point, quantity: str) -> float | None:
 
 
 def predicted_of(run: Run, point: Point, quantity: str) -> float | None:
-    """The prediction of a point; None where the lab has none for its kernel, or no calibration of its device."""
+    """The prediction of a point; None where its kernel is not modelled or its device not calibrated."""
     if quantity == PEAK:
         return _predicted_peak(run, point)
     calibration = calibrations.of_run(run, point.dtype)

@@ -64,7 +64,7 @@ def of_run(run: runs.Run, dtype: str) -> Calibration | None:
 
 
 def ceilings_of(calibration: Calibration) -> Ceilings:
-    """The roofs of a calibration: its matmul rate, the bandwidth of its largest transfer, an operation's start."""
+    """The roofs of a calibration: its matmul rate, its bandwidth on the most bytes, an operation's start."""
     launch = calibration.overhead.value if calibration.overhead else None
     return Ceilings(
         calibration.device, calibration.source, calibration.matmul.value,

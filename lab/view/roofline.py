@@ -129,8 +129,8 @@ def shape(scene: Scenario, role: str, tokens: int, dtype: str, kind: str, *, cau
     model = scene.model
     return {
         "batch": scene.batch, "heads": model.heads, "kv_heads": model.kv_heads,
-        "q_len": 1 if role == DECODE else tokens, "kv_len": tokens, "head_dim": model.head_dim, "dtype": dtype,
-        "causal": causal or role == DECODE, "device": kind,
+        "q_len": 1 if role == DECODE else tokens, "kv_len": tokens, "head_dim": model.head_dim,
+        "dtype": dtype, "causal": causal or role == DECODE, "device": kind,
     }  # fmt: skip
 
 
@@ -171,7 +171,7 @@ def ways(scene: Scenario, roof: Roofs, *, causal: bool) -> dict[str, list[tuple[
 def roof_lines(
     roof: Roofs, drawn: dict[str, list[tuple[float, float]]]
 ) -> dict[str, list[tuple[float, float]]]:
-    """The roofs as lines with a corner at the ridge; they end where the ways do, so that labels stand apart."""
+    """The roofs as lines with a corner at the ridge; they end where the ways do: labels stand apart."""
     far = max((x for way in drawn.values() for x, _ in way), default=1.0)
     found = {}
     for key, limits in roof.drawn().items():

@@ -1,7 +1,8 @@
-"""Runs that a reader brings and takes: uploaded files, refused in a sentence, and an archive of those shown."""
+"""Runs that a reader brings and takes: uploaded files, refused in a sentence; an archive of those shown."""
 
 from __future__ import annotations
 
+import html
 import io
 import zipfile
 from collections.abc import Iterable, Sequence
@@ -51,6 +52,20 @@ def names(runs: Sequence[Run], uploaded: Sequence[Run]) -> dict[str, str]:
         what = "published" if run.recorded_on is not None else run.spec.experiment
         found[run.run_id] = " · ".join(part for part in (short_name(run), what, when) if part) + suffix
     return found
+
+
+def legend(labels: Iterable[tuple[str, str, str]]) -> str:
+    """The runs of a chart as HTML: whoever wrote a run file chose its words, so they are escaped.
+
+    Args:
+        labels: (colour, glyph, words) of each run.
+    """
+    parts = (
+        f'<span style="color:{colour};font-weight:600;margin-right:1.2rem">'
+        f"{glyph} {html.escape(words)}</span>"
+        for colour, glyph, words in labels
+    )
+    return f"<div>{''.join(parts)}</div>"
 
 
 def archive(runs: Iterable[Run]) -> bytes:

@@ -118,8 +118,8 @@ class WholePass:
         worst = max(found, key=lambda key: abs(found[key] - 1))
         return (
             f"**{self.card[:1].upper()}{self.card[1:]}:** of {len(found)} recorded passes the farthest from "
-            f"the prediction is {worst}, {times(found[worst])} the predicted time. Nothing was fitted to a whole "
-            "pass: the matmul rate in this type is the data sheet's, elementwise passes are priced by bytes."
+            f"the prediction is {worst}, {times(found[worst])} the predicted time. Nothing was fitted to a "
+            "whole pass: the matmul rate in this type is the data sheet's, elementwise passes are priced by bytes."
         )
 
     def marks(self, run: Run | None) -> list[Mark]:
