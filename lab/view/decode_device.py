@@ -82,10 +82,9 @@ class DecodeDevice:
 def recorded_device(scene: Scenario) -> DecodeDevice:
     """The device that the reader compares with, else a card's data sheet."""
     found = calibrations.of_recorded(scene.recorded, scene.dtype)
-    if found is None:
-        limits = ceilings.reference(scene.recorded, scene.dtype)
-    else:
-        limits = calibrations.ceilings_of(found)
+    limits = (
+        ceilings.reference(scene.recorded, scene.dtype) if found is None else calibrations.ceilings_of(found)
+    )
     return DecodeDevice(limits.name, scene.dtype, "cuda", limits, found)
 
 

@@ -19,7 +19,7 @@ from lab.view.charts import LABEL_HEIGHT_PX, Series
 from lab.view.frames import Curve, frame, spread_apart
 
 MATERIALISED, FUSED, CHECKPOINTED = "materialised", "fused", "checkpointed"
-WAYS: dict[str, dict[str, str]] = {
+WAYS: dict[str, dict[str, Any]] = {
     MATERIALISED: {"attention": "materialised", "checkpointing": "none"},
     FUSED: {"attention": "fused", "checkpointing": "none"},
     CHECKPOINTED: {"attention": "fused", "checkpointing": "full"},
