@@ -187,7 +187,7 @@ def measured(grid: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def read_events(path: Path) -> list[dict[str, Any]]:
-    """Read a file that `write_events` wrote.
+    """Read a file that `kept` wrote.
 
     Args:
         path: the file.
@@ -207,14 +207,28 @@ def read_events(path: Path) -> list[dict[str, Any]]:
     return events
 
 
-def write_events(path: Path, events: Iterable[dict[str, Any]]) -> None:
-    """Write events, a line each.
+def kept(events: Iterable[dict[str, Any]], path: Path | None) -> Iterator[dict[str, Any]]:
+    """Pass events on, each written to a file as it comes: what ends early loses none.
+
+    Args:
+        events: as they come.
+        path: the file, or None for none.
+
+    Yields:
+        The events.
 
     Raises:
         typer.Exit: the file cannot be written.
     """
+    if path is None:
+        yield from events
+        return
     try:
-        path.write_text("".join(json.dumps(event) + "\n" for event in events), encoding="utf-8")
+        with path.open("w", encoding="utf-8") as file:
+            for event in events:
+                file.write(json.dumps(event) + "\n")
+                file.flush()
+                yield event
     except OSError as error:
         fail(f"{path.name} cannot be written: {error.strerror}")
 

@@ -8,7 +8,7 @@ import torch
 import typer
 from typer.testing import CliRunner
 
-from lab.cli.validate import machine_part, validate
+from lab.cli.validate import kept, machine_part, read_events, validate
 from lab.cli.validation_tables import cell_table, error_text, score_table, seconds_text, table, verdict
 from lab.cost.score import FITTED, Cell, score
 from lab.measure import validate as module
@@ -204,6 +204,18 @@ def test_what_cannot_be_done_is_one_sentence_and_an_exit_code(options, code, mes
     assert result.exit_code == code
     assert f"Error: {message}" in result.output
     assert "Traceback" not in result.output
+
+
+def test_what_ends_early_keeps_its_events(tmp_path) -> None:
+    def ending():
+        yield row()
+        raise typer.Exit(5)
+
+    file = tmp_path / "events.jsonl"
+    with pytest.raises(typer.Exit):
+        list(kept(ending(), file))
+    assert read_events(file) == [row()]
+    assert list(kept([row()], None)) == [row()]
 
 
 def test_tables_line_up_and_say_fitted_where_nothing_was_proved() -> None:
