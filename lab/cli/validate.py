@@ -53,11 +53,8 @@ def validate(
     if load is not None:
         events = read_events(load)
     elif machine:
-        events = list(
-            measured({"device": device, "threads": threads, "rounds": rounds, "patience_s": patience})
-        )
-        if save is not None:
-            write_events(save, events)
+        grid = {"device": device, "threads": threads, "rounds": rounds, "patience_s": patience}
+        events = list(kept(measured(grid), save))
     if events:
         verdicts += machine_part(events, cells)
     typer.echo("\n## Verdicts\n\n" + "\n".join(f"- {line}" for line in verdicts))
