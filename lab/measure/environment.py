@@ -8,7 +8,7 @@ import torch
 
 from lab.measure import allocator
 from lab.measure.cells import COLD_FACTOR
-from lab.measure.experiments import EXPERIMENTS
+from lab.measure.experiments.registry import EXPERIMENTS
 from lab.measure.gate import gate_for
 from lab.measure.job import Job
 

@@ -95,7 +95,7 @@ def run_part(job: Job, part: str, events: Events) -> None:
 
     from lab.measure import allocator
     from lab.measure.environment import environment
-    from lab.measure.experiments import EXPERIMENTS
+    from lab.measure.experiments.registry import EXPERIMENTS
 
     if part in ("time", "cold") and job.warm_heap:
         allocator.keep_heap()

@@ -10,7 +10,7 @@ import torch
 
 from lab.measure.device import DTYPES, Device
 from lab.measure.events import Events
-from lab.measure.experiments import EXPERIMENTS
+from lab.measure.experiments.registry import EXPERIMENTS
 from lab.measure.job import Job
 from lab.runs import Point, default_spec
 

@@ -5,7 +5,7 @@ import torch
 from measured_shapes import points_of
 
 from lab.measure.accelerators import resolve
-from lab.measure.experiments import EXPERIMENTS
+from lab.measure.experiments.registry import EXPERIMENTS
 from lab.measure.job import Job
 from lab.runs import Point, default_spec
 

@@ -107,7 +107,7 @@ LIMITED = """
 import sys, torch
 from lab.measure import allocator, worker
 from lab.measure.events import Events
-from lab.measure.experiments import EXPERIMENTS
+from lab.measure.experiments.registry import EXPERIMENTS
 from lab.measure.job import open_job
 from lab.runs import default_spec
 spec = default_spec("{experiment}", device="cpu", dtype="fp32", lengths=({lengths}), heads=4, kv_heads=4,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import math
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -76,3 +78,19 @@ def faults(at: AppTest) -> list[str]:
                 if isinstance(value, str) and NO_NUMBER.search(value):
                     found.append(f"{name}: {row}")
     return found
+
+
+def sweep(file: str, states: Iterable[dict[str, object]]) -> list[str]:
+    """Run one reader's page through many scenarios; the faults, each with its scenario."""
+    at, found = open_page(file), []
+    for state in states:
+        for name, value in state.items():
+            at.session_state[name] = value
+        at.run()
+        found += [f"{state}: {fault}" for fault in faults(at)]
+    return found
+
+
+def combinations(**values: Iterable[object]) -> list[dict[str, object]]:
+    """Every combination of values, each a scenario."""
+    return [dict(zip(values, chosen, strict=True)) for chosen in itertools.product(*values.values())]

@@ -31,8 +31,7 @@ from lab.view import (
 )
 from lab.view.axes import TOKENS
 from lab.view.format import bytes_text, scaled, seconds_text, share
-from tests.view.pages import chart, faults, line, open_page, words
-from tests.view.test_pages import combinations, sweep
+from tests.view.pages import chart, combinations, faults, line, open_page, sweep, words
 
 FILES = ("roofline", "whole_model", "batch_and_bandwidth", "my_machine")
 OPTIONS = {
@@ -81,7 +80,7 @@ def test_bandwidth_lines_are_the_predictor_on_the_chapters_card() -> None:
         cell.label: cell for cell in decode_cells(calibrations.chapter_figures(), catalog.card(SHEET_ID))
     }
     drawn = line(at, "context_1024")
-    predicted = {round(kv_bytes(b, 1, 12, 1024, 64, 2) / rate, 12) for b, rate in drawn.items()}
+    predicted = {round(kv_bytes(int(b), 1, 12, 1024, 64, 2) / rate, 12) for b, rate in drawn.items()}
     of_cells = {
         round(cell.predicted, 12) for label, cell in cells.items() if "1024" in label.replace(",", "")
     }
@@ -119,7 +118,7 @@ def test_whole_model_bars_are_predicted_modules_that_add_up() -> None:
         GPT2, calibrations.of_chapter("fp32"), batch=1, tokens=1024, attention="eager", logits="all"
     )
     assert sum(row["end"] for row in segments) == pytest.approx(expected.seconds)
-    assert [row["row"] for row in segments][0] == "12 × attention, eager"
+    assert segments[0]["row"] == "12 × attention, eager"
     heading = at.main.get("subheader")[0].value
     assert seconds_text(expected.seconds) in heading
     assert seconds_text(71.4e-3) in heading

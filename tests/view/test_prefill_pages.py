@@ -1,9 +1,7 @@
 """The pages of the prefill section beside The T×T tensor: their numbers are the cost model's."""
 
-import itertools
 import subprocess
 import sys
-from collections.abc import Iterable
 
 import numpy as np
 import pytest
@@ -19,7 +17,7 @@ from lab.runs import Point, Timing
 from lab.view import ceilings, longer_prompts, measure_panel, scenario, softmax_steps
 from lab.view.axes import TOKENS
 from lab.view.format import digits, flops_text
-from tests.view.pages import ROOT, chart, faults, line, open_page
+from tests.view.pages import ROOT, chart, combinations, line, open_page, sweep
 from tests.view.points_of import point
 from tests.view.points_of import run as run_of
 
@@ -53,21 +51,6 @@ def keep(experiment: str, *points: Point) -> None:
 
 def own(file: str, states: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
     return {name: values for name, values in states.items() if name.startswith(file)}
-
-
-def sweep(file: str, states: Iterable[dict[str, object]]) -> list[str]:
-    """Run one reader's page through many scenarios; the faults, each with its scenario."""
-    at, found = open_page(file), []
-    for state in states:
-        for name, value in state.items():
-            at.session_state[name] = value
-        at.run()
-        found += [f"{state}: {fault}" for fault in faults(at)]
-    return found
-
-
-def combinations(**values: Iterable[object]) -> list[dict[str, object]]:
-    return [dict(zip(values, chosen, strict=True)) for chosen in itertools.product(*values.values())]
 
 
 @pytest.mark.parametrize("causal", [True, False])
