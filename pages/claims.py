@@ -95,7 +95,8 @@ event = st.dataframe(
     selection_mode="single-row",
 )  # fmt: skip
 rows = [row for row in event.selection.rows if row < len(shown)]
-claim = shown[rows[0]] if rows else shown[0] if shown else None
+measurable = (claim for claim in shown if claim.experiment in EXPERIMENTS)
+claim = shown[rows[0]] if rows else next(iter((*measurable, *shown)), None)
 run = None
 if claim is not None:
     for line in ledger.details(claim):
@@ -112,8 +113,8 @@ skeleton.formula(
     [] if claim is None else ledger.compared(claim),
 )
 st.caption(
-    "A printed figure p stands for everything that rounds to it: h is half a unit of its last digit, or a "
-    "whole one where the source marks it as approximate. What a recomputation starts from is rounded too."
+    "A printed figure p stands for everything that rounds to it: h is half a unit of its last digit, or "
+    "a whole one where the source marks it as approximate. What a recomputation starts from is rounded too."
 )
 measured = [claim for claim in every if claim.category == "measured"]
 derived = [claim for claim in measured if claim.formula is not None]

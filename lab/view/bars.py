@@ -132,8 +132,8 @@ def _segments(
 ) -> alt.Chart:
     keys = [part.key for part in bars.parts]
     shown = alt.Legend(
-        orient="top", title=None, labelFontSize=14, labelColor=palette.text, labelLimit=320, symbolSize=180,
-        columnPadding=18, symbolType="square", symbolStrokeWidth=0,
+        orient="top", title=None, labelFontSize=13, labelColor=palette.text, labelLimit=320, symbolSize=180,
+        columnPadding=10, symbolType="square", symbolStrokeWidth=0,
     )  # fmt: skip
     colour = alt.Color(
         "part:N",

@@ -105,9 +105,8 @@ def verdict_bars(claims: Sequence[Claim], palette: Palette) -> Bars:
         own, at = [claim for claim in claims if claim.category == category], 0
         for verdict in VERDICTS:
             count = sum(claim.verdict == verdict for claim in own)
-            segments.append(
-                Segment(category, verdict, at, at + count, f"{verdict}: {whole(count)}", str(count))
-            )
+            inside = "" if verdict == VERDICTS[-1] else str(count)
+            segments.append(Segment(category, verdict, at, at + count, f"{verdict}: {whole(count)}", inside))
             at += count
         ends.append((category, float(at), whole(at)))
     parts = [Part(verdict, colour) for verdict, colour in zip(VERDICTS, colours, strict=True)]
