@@ -85,6 +85,9 @@ def recorded_device(scene: Scenario) -> DecodeDevice:
     limits = (
         ceilings.reference(scene.recorded, scene.dtype) if found is None else calibrations.ceilings_of(found)
     )
+    grouped = scene.model.heads != scene.model.kv_heads
+    if found is not None and grouped and set(found.decode) == {"efficient"}:
+        found = None  # its rates are of a kernel that takes no grouped heads: the bandwidth alone is known
     return DecodeDevice(limits.name, scene.dtype, "cuda", limits, found)
 
 

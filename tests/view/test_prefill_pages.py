@@ -17,7 +17,7 @@ from lab.runs import Point, Timing
 from lab.view import ceilings, longer_prompts, measure_panel, scenario, softmax_steps
 from lab.view.axes import TOKENS
 from lab.view.format import digits, flops_text
-from tests.view.pages import ROOT, chart, combinations, line, open_page, sweep
+from tests.view.pages import ROOT, chart, combinations, faults, line, open_page, sweep
 from tests.view.points_of import point
 from tests.view.points_of import run as run_of
 
