@@ -13,6 +13,7 @@ import torch
 
 from lab.measure.cells import COLD_FACTOR, UNKNOWN_CACHE_BYTES
 from lab.measure.device import Call
+from lab.measure.gate import gate_for
 from lab.measure.job import Job
 
 BLOCKS = 5
@@ -31,18 +32,21 @@ def probe(job: Job) -> dict[str, Any]:
     Returns:
         "flops_per_s"; "copy_bytes_per_s", bytes read and written both counted; "how" in words.
     """
+    gate = gate_for(job.device.kind, job.threads)
+    gate.start()
     size, matmul_s = matmul_seconds(job)
     cached = job.device.last_cache_bytes() or UNKNOWN_CACHE_BYTES
     copied = min(COLD_FACTOR * cached // 2, LARGEST_COPY_BYTES)
     source = torch.ones(copied, dtype=torch.uint8, device=job.device.torch_device)
     target = torch.empty_like(source)
     copy_s = best(job, lambda: target.copy_(source))
+    busy = "; the machine was busy, so both are too low" if gate.busy("probe") else ""
     return {
         "flops_per_s": 2 * size**3 / matmul_s,
         "copy_bytes_per_s": 2 * copied / copy_s,
         "how": (
             f"best of up to {BLOCKS} blocks: {job.dtype} matmul of {size} x {size}, copy of "
-            f"{copied / 2**20:.0f} MiB, {job.threads} threads"
+            f"{copied / 2**20:.0f} MiB, {job.threads} threads{busy}"
         ),
     }
 

@@ -28,6 +28,7 @@ def quick(monkeypatch):
     monkeypatch.setattr(parts, "gate_for", lambda kind, threads: parts.Gate())
     monkeypatch.setattr(protocol, "SETTLED", math.inf)
     monkeypatch.setattr(ceilings, "LONGEST_PROBE_S", 0.0)
+    monkeypatch.setattr(ceilings, "gate_for", lambda kind, threads: parts.Gate())
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -212,11 +213,24 @@ def test_inputs_follow_the_seed_and_are_of_the_dtype() -> None:
     assert not torch.equal(first[0], other[0])
 
 
-def test_time_ends_with_the_ceilings_of_the_dtype() -> None:
+def test_ceilings_are_of_the_dtype() -> None:
     found = ceilings.probe(job(dtype="bf16"))
     assert found["flops_per_s"] > 0
     assert found["copy_bytes_per_s"] > 0
     assert "bf16 matmul of 256 x 256" in found["how"]
+
+
+def test_ceilings_of_a_busy_machine_say_so(monkeypatch) -> None:
+    class Busy(parts.Gate):
+        def busy(self, variant: str) -> bool:
+            return True
+
+    assert "busy" not in ceilings.probe(job())["how"]
+    monkeypatch.setattr(ceilings, "gate_for", lambda kind, threads: Busy())
+    assert ceilings.probe(job())["how"].endswith("the machine was busy, so both are too low")
+
+
+def test_the_time_part_ends_with_the_ceilings() -> None:
     assert events_of("scaling", "time", job(lengths=(16,), rounds=1))[-1]["event"] == "ceilings"
 
 
