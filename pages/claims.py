@@ -31,7 +31,7 @@ def count(claims: list[Claim], *verdicts: str) -> int:
 def takeaway() -> str:
     """How the claims that the filters leave were judged."""
     if not shown:
-        return f"None of the {whole(len(every))} figures passes these filters"
+        return f"No figure of {whole(len(every))} passes these filters"
     return (
         f"{whole(len(shown))} of {whole(len(every))} figures: {whole(count(shown, 'holds'))} hold, "
         f"{whole(count(shown, 'holds in part'))} in part, {whole(count(shown, 'wrong'))} are wrong, "

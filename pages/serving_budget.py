@@ -26,7 +26,6 @@ MEMORY, BY_TYPE, BY_CARD = "memory", "by_type", "by_card"
 HERE = "here"
 WERE_MHA = "were it MHA"
 TOLD = ("q8_0 KV", WERE_MHA)
-RATES = tuple(10.0**power for power in range(7))
 SECONDS = (1e-4, 1e1)
 
 scene, palette = scenario.current(), scenario.theme()
@@ -127,7 +126,7 @@ def trade_off(run: Run | None) -> None:
         space = capacity.Capacity(memory_here[0], memory_here[1])
         points = curve(option(kv_type, space), own, True)
         lines |= {HERE: ("this machine", points)} if points else {}
-    colours = palette.family(max(1, len(lines)))
+    colours = palette.family(max(1, len(lines)))[: len(lines)]
     series = [
         charts.Series(key, label, colour, width=3.5 if key == HERE else 2.5)
         for (key, (label, _)), colour in zip(lines.items(), colours, strict=True)
@@ -136,10 +135,8 @@ def trade_off(run: Run | None) -> None:
     skeleton.takeaway(trade_takeaway(curves))
     skeleton.badges(measured=HERE in lines, recorded_on=None, extra=skeleton.beyond(scene))
     every = [point for points in curves.values() for point in points]
-    ticks = tuple((rate, digits(rate)) for rate in RATES)
-    top = max([RATES[-1], *(rate for rate, _ in every)])
-    x = Axis("tokens a second, all sequences together", RATES[0], top * 60, ticks, 10)
-    y = seconds_axis("time of one step: a token for every sequence", [*SECONDS, *(step for _, step in every)])
+    x = serving.rates_axis([rate for rate, _ in every])
+    y = seconds_axis("time of one step: a token for every sequence", [step for _, step in every] or SECONDS)
     skeleton.chart(
         PAGE, curves, [], series, Extras(), x=x, y=y, at=lambda rate: f"{digits(rate)} tokens/s",
         value=seconds_text, palette=palette,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from lab.cost.deployment import Deployment, reserve
@@ -10,9 +11,10 @@ from lab.cost.predict import Bound, Ceilings, bound_seconds
 from lab.cost.shapes import ModelShape, weight_bytes
 from lab.cost.storage import STORAGE
 from lab.cost.terms import score_peak_bytes, sequences_that_fit, step_bytes, step_flops
+from lab.view.axes import Axis
 from lab.view.bars import Bars, Part, Segment, faded
 from lab.view.capacity import Capacity
-from lab.view.format import bytes_text, whole
+from lab.view.format import bytes_text, digits, whole
 from lab.view.palette import WEIGHTS, Palette
 
 NARROWER = ("fp8", "q8_0", "q4_0")
@@ -94,6 +96,19 @@ def step_bound(deployment: Deployment, ceilings: Ceilings, *, with_flops: bool) 
 def batches(most: int) -> list[int]:
     """Powers of two up to the sequences that fit, and that number itself."""
     return sorted({2**power for power in range(most.bit_length())} | {most}) if most else []
+
+
+def rates_axis(rates: list[float]) -> Axis:
+    """Tokens a second on log10, whole decades around the values, the right third kept for labels.
+
+    Args:
+        rates: what will be drawn; none for an empty axis.
+    """
+    low = math.floor(math.log10(min(rates, default=1.0)))
+    high = max(low + 1, math.ceil(math.log10(max(rates, default=1.0))))
+    ticks = tuple((10.0**power, digits(10.0**power)) for power in range(low, high + 1))
+    room = 10.0 ** (0.5 * (high - low))
+    return Axis("tokens a second, all sequences together", 10.0**low, 10.0**high * room, ticks, 10)
 
 
 def memory_bars(options: list[Option], palette: Palette, binary: bool) -> Bars:

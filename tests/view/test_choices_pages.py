@@ -1,0 +1,285 @@
+"""The pages on choices and the ledger: their numbers are lab.cost's, and no control breaks them."""
+
+import math
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from lab.cost import catalog, evidence
+from lab.cost.activations import stored_activations
+from lab.cost.deployment import Deployment
+from lab.cost.guide import MIXED_ANSWERS, advise, problems
+from lab.cost.serving import decode_traffic
+from lab.cost.shapes import prefill
+from lab.cost.techniques import TECHNIQUES, effects
+from lab.cost.terms import TERMS, answer_steps
+from lab.cost.training import training_budget
+from lab.measure import jobs
+from lab.view import capacity, guide_table, ledger, measure_panel, serving_options, timeline, tricks
+from lab.view.axes import TOKENS
+from lab.view.bars import faded
+from lab.view.format import flops_text
+from lab.view.palette import DARK, LIGHT
+from tests.view.pages import chart, faults, line, open_page, words
+
+TRICKS, SERVING, TRAINING, CLAIMS = (
+    *("what_each_trick_changes", "serving_budget", "training_and_rules", "claims"),
+)
+GPT2, LLAMA_2, LLAMA_3 = (catalog.model(name) for name in ("gpt2", "llama-2-7b", "llama-3-8b"))
+H100 = {"model": "llama-3-8b", "context": 8192, "dtype": "bf16", f"{SERVING}_card": "h100-sxm"}
+
+
+@pytest.fixture(autouse=True)
+def _no_child_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "machine", lambda: None)
+    measure_panel.registry.clear()
+
+
+def sweep(file: str, states: list[dict[str, Any]]) -> list[str]:
+    at, found = open_page(file), []
+    for state in states:
+        for name, value in state.items():
+            at.session_state[name] = value
+        at.run()
+        found += [f"{state}: {fault}" for fault in faults(at)]
+    return found
+
+
+def ends(at: Any) -> dict[str, str]:
+    return {row["row"]: row["text"] for row in chart(at)[1]["ends"]}
+
+
+# What each trick changes
+
+
+def test_the_bars_are_the_effects_of_the_technique() -> None:
+    at = open_page(TRICKS, model="llama-2-7b", context=4096, **{f"{TRICKS}_techniques": ["gqa"]})
+    before = Deployment(model=LLAMA_2, batch=1, context=4096, max_context=4096, answers=MIXED_ANSWERS)
+    expected = {effect.term: float(effect.factor) for effect in effects(TECHNIQUES["gqa"], before)}
+    drawn = {row["row"]: row["start"] for row in chart(at)[1]["segments"] if row["part"] == tricks.LESS}
+    assert drawn == expected
+    assert drawn["cache needed"] == 1 / 4
+    unchanged = {row for row, text in ends(at).items() if "unchanged" in text}
+    assert unchanged == set(TERMS) - set(expected)
+
+
+def test_techniques_combine_in_order_and_those_that_do_not_apply_say_why() -> None:
+    plain = Deployment(model=LLAMA_2, batch=2, context=1024, max_context=4096)
+    after, applied, refused = tricks.together(plain, ["kv-quantisation", "gqa"])
+    assert applied == ["gqa", "kv-quantisation"]
+    assert not refused
+    assert TERMS["cache needed"].value(after) * 4 * 32 == TERMS["cache needed"].value(plain) * 17
+    at = open_page(TRICKS, **{f"{TRICKS}_techniques": ["gqa"]})
+    assert "GQA" not in at.subheader[0].value
+    assert "kv_heads must divide heads" in words(at)
+
+
+@pytest.mark.parametrize("continuous", [False, True])
+@pytest.mark.parametrize("places", [1, 3, 4, 8, 20])
+def test_the_timeline_ends_when_the_last_answer_does(continuous: bool, places: int) -> None:
+    turns = tricks.schedule(MIXED_ANSWERS, places, continuous=continuous)
+    asked = Deployment(
+        model=GPT2, batch=places, context=64, max_context=64, answers=MIXED_ANSWERS, continuous=continuous
+    )
+    assert max(turn.end for turn in turns) == answer_steps(asked)
+    assert [turn.end - turn.start for turn in turns] == list(MIXED_ANSWERS)
+    for place in {turn.place for turn in turns}:
+        own = sorted((turn.start, turn.end) for turn in turns if turn.place == place)
+        assert all(end <= start for (_, end), (start, _) in pairwise(own))
+
+
+def test_paging_reserves_whole_blocks_and_wastes_less() -> None:
+    found = tricks.paging(GPT2, "fp16")
+    token = GPT2.layers * 2 * GPT2.kv_heads * GPT2.head_dim * 2
+    assert found.needed_bytes == token * sum(tricks.CACHED_TOKENS)
+    assert found.blocks_bytes == token * sum(16 * math.ceil(one / 16) for one in tricks.CACHED_TOKENS)
+    assert found.contiguous_bytes == token * len(tricks.CACHED_TOKENS) * found.longest
+    reserved = sum(one.end - one.start for one in tricks.paging_bars(LIGHT, blocks=True).segments)
+    assert token * reserved == found.blocks_bytes
+
+
+@pytest.mark.parametrize("problem", problems(LLAMA_2), ids=lambda problem: problem.id)
+def test_the_guide_answers_each_question_by_its_numbers(problem: Any) -> None:
+    assert set(guide_table.QUESTIONS) == {one.id for one in problems(LLAMA_2)}
+    advice = advise(problem, catalog.card("h100-sxm").memory_bytes)
+    at = open_page(TRICKS, model="llama-2-7b", **{f"{TRICKS}_problem": problem.id})
+    assert guide_table.verdict(advice, True) in words(at)
+    rows = guide_table.guide_table(advice, True)
+    solving = set(rows[rows["solves it"] == "yes"]["technique"])
+    assert solving == {TECHNIQUES[name].name for name in advice.solved_by}
+
+
+# Serving budget
+
+
+@pytest.mark.parametrize(
+    ("meaning", "kv_type", "sequences"),
+    [("driver", "bf16", 56), ("sold", "bf16", 52), ("driver", "q8_0", 106)],
+)
+def test_llama_3_8b_at_8192_on_an_h100(meaning: str, kv_type: str, sequences: int) -> None:
+    at = open_page(SERVING, **H100, **{f"{SERVING}_meaning": meaning, f"{SERVING}_kv": kv_type})
+    assert at.metric[0].value == str(sequences)
+    assert ends(at)[f"{kv_type} KV"] == f"{sequences} sequences"
+    meant = {"driver": "81,559 MiB the driver reports", "sold": "80·10⁹ bytes"}[meaning]
+    assert meant in at.subheader[0].value
+
+
+def test_were_it_mha_13_sequences_with_its_larger_projections() -> None:
+    at = open_page(SERVING, **H100)
+    assert ends(at)["were it MHA"] == "13 sequences"
+    wide = capacity.as_multi_head(LLAMA_3)
+    assert wide is not None
+    assert wide.parameters - LLAMA_3.parameters == 32 * 2 * 4096 * (32 - 8) * 128
+    assert capacity.as_multi_head(wide) is None
+    assert capacity.as_multi_head(catalog.model("deepseek-v3")) is None
+
+
+def test_the_bar_is_weights_cache_activations_and_reserve_up_to_the_card() -> None:
+    rows = [row for row in chart(open_page(SERVING, **H100))[1]["segments"] if row["row"] == "bf16 KV"]
+    sizes = {row["part"]: row["end"] - row["start"] for row in rows}
+    assert sizes["weights"] == 2 * LLAMA_3.parameters == 16_060_522_496
+    assert sizes["KV cache"] == 56 * 2**30
+    assert sum(sizes.values()) == 81_559 * 2**20
+    assert sizes["activations"] > 56 * LLAMA_3.vocab * 4
+
+
+def test_a_step_is_bound_by_the_bytes_it_reads() -> None:
+    at = open_page(SERVING, **H100, **{f"{SERVING}_shown": "by_type"})
+    bandwidth = catalog.card("h100-sxm").memory_bandwidth_bytes_per_s
+    steps = line(at, "type_bf16")
+    assert len(steps) == len(serving_options.batches(56)) == 7
+    for batch, (rate, step) in zip(serving_options.batches(56), steps.items(), strict=True):
+        read = decode_traffic(LLAMA_3, batch, 8192, weight_type="bf16", k_type="bf16").total_bytes
+        assert step == pytest.approx(read / bandwidth)
+        assert rate == pytest.approx(batch / step)
+
+
+def test_a_model_too_large_for_the_card_says_so() -> None:
+    at = open_page(SERVING, model="llama-3.1-405b", **{f"{SERVING}_card": "l4"})
+    assert at.metric[0].value == "0"
+    assert set(ends(at).values()) == {"too large"}
+    at.session_state[f"{SERVING}_shown"] = "by_card"
+    at.run()
+    assert faults(at) == []
+    assert "not one sequence" in at.subheader[0].value
+
+
+# Training and rules
+
+
+@pytest.mark.parametrize("model", [GPT2, LLAMA_2, LLAMA_3], ids=lambda model: model.id)
+@pytest.mark.parametrize("way", timeline.WAYS)
+def test_the_step_peaks_where_lab_cost_says_and_ends_with_nothing(model: Any, way: str) -> None:
+    work = prefill(2, 512, "bf16")
+    curve = timeline.kept_over_step(model, work, way)
+    assert max(size for _, size in curve) == stored_activations(model, work, **timeline.WAYS[way]).peak_bytes
+    assert curve[0] == (0, 0)
+    assert curve[-1] == (2 * model.layers + 1, 0)
+
+
+def test_training_page_shows_the_step_of_lab_cost() -> None:
+    at = open_page(TRAINING, model="llama-2-7b", context=2048, batch=4)
+    work = prefill(4, 2048, "fp16")
+    assert at.metric[0].value == flops_text(training_budget(LLAMA_2, work).total_flops)
+    for way in timeline.WAYS:
+        drawn = max(line(at, way).values())
+        assert drawn == stored_activations(LLAMA_2, work, **timeline.WAYS[way]).peak_bytes
+
+
+def test_the_doubling_table_is_each_term_twice() -> None:
+    now = Deployment(model=GPT2, batch=3, context=512, max_context=512)
+    found = {row.name: row for row in timeline.doublings(now)}
+    longer, wider = replace(now, context=1024, max_context=1024), replace(now, batch=6)
+    for name in set(TERMS) - {"answer steps"}:
+        assert found[name].context * TERMS[name].value(now) == TERMS[name].value(longer)
+        assert found[name].batch * TERMS[name].value(now) == TERMS[name].value(wider)
+    assert found["weights"].context == 1
+    assert found["cache needed"].context == found["cache needed"].batch == 2
+    assert 3.9 < found["attention FLOPs"].context < 4
+
+
+# Claims
+
+
+def test_the_ledger_page_counts_the_ledger() -> None:
+    at = open_page(CLAIMS)
+    counts = evidence.summary()["verdict"]
+    assert at.metric[0].value == str(len(evidence.claims()))
+    assert f"{counts['holds']} hold" in at.subheader[0].value
+    assert f"{counts['wrong']} are wrong" in at.subheader[0].value
+    drawn = [row for row in chart(at)[1]["segments"] if row["part"] == "wrong"]
+    assert sum(row["end"] - row["start"] for row in drawn) == counts["wrong"]
+
+
+def test_filters_and_search_leave_what_they_say() -> None:
+    at = open_page(
+        CLAIMS,
+        **{f"{CLAIMS}_source": "overview", f"{CLAIMS}_verdict": "wrong", f"{CLAIMS}_search": "GFLOPs ffn"},
+    )
+    left = at.dataframe[0].value
+    assert 0 < len(left) == int(at.metric[0].value)
+    assert set(left["verdict"]) == {"wrong"}
+    assert set(left["source"]) == {evidence.SOURCES["overview"]}
+    at.session_state[f"{CLAIMS}_search"] = "no such words anywhere"
+    at.run()
+    assert faults(at) == []
+    assert at.metric[0].value == "0"
+
+
+@pytest.mark.parametrize("claim", evidence.claims(), ids=lambda claim: claim.id)
+def test_every_claim_opens_into_its_recomputation(claim: evidence.Claim) -> None:
+    lines = ledger.details(claim)
+    assert claim.why in lines[-1]
+    assert lines[-1].lower().startswith(f"**{claim.verdict}")
+    assert not any(word in " ".join(lines).split() for word in ("nan", "inf", "None"))
+    found = evidence.recompute(claim)
+    assert (found is None) == ("Recomputed:" not in "\n".join(lines))
+    assert bool(ledger.compared(claim)) == bool(found and claim.figures)
+
+
+def test_a_measurable_claim_has_its_button() -> None:
+    at = open_page(CLAIMS, **{f"{CLAIMS}_search": "chapter.opening.asked"})
+    assert at.button(key=f"measure_{CLAIMS}").label == "Measure"
+
+
+# All four
+
+
+def test_thin_colours_lie_between_the_colour_and_the_page() -> None:
+    assert faded("#000000", LIGHT) == "#808080"
+    assert faded(DARK.text, DARK, 1) == DARK.text
+    assert faded(DARK.text, DARK, 0) == DARK.background
+
+
+@pytest.mark.parametrize("name", TECHNIQUES)
+def test_every_technique_alone_and_all_together_break_nothing(name: str) -> None:
+    key = f"{TRICKS}_techniques"
+    states = [{key: [name], "model": model, "batch": 16} for model in ("gpt2", "llama-2-7b", "deepseek-v3")]
+    assert sweep(TRICKS, [*states, {key: list(TECHNIQUES)}, {key: []}]) == []
+
+
+@pytest.mark.parametrize("model", catalog.models())
+def test_every_model_breaks_no_view(model: str) -> None:
+    scene = {"model": model, "context": TOKENS[-1], "batch": 1024, "dtype": "bf16"}
+    assert sweep(SERVING, [scene | {f"{SERVING}_shown": view} for view in ("by_type", "by_card")]) == []
+    assert sweep(TRAINING, [scene | {f"{TRAINING}_scale": "log"}]) == []
+    assert sweep(TRICKS, [scene | {f"{TRICKS}_problem": one} for one in guide_table.QUESTIONS]) == []
+
+
+@pytest.mark.parametrize("card", [key for key, one in catalog.hardware().items() if one.memory_bytes])
+def test_every_card_and_meaning_breaks_nothing(card: str) -> None:
+    states = [
+        {f"{SERVING}_card": card, f"{SERVING}_meaning": meaning, f"{SERVING}_shown": view, "dtype": dtype}
+        for meaning in capacity.MEANINGS
+        for view in ("memory", "by_card")
+        for dtype in ("bf16", "fp32")
+    ]
+    assert sweep(SERVING, states) == []
+
+
+@pytest.mark.parametrize("name", ["source", "verdict", "category"])
+def test_every_filter_breaks_nothing(name: str) -> None:
+    options = {"source": evidence.SOURCES, "verdict": evidence.VERDICTS, "category": evidence.CATEGORIES}
+    assert sweep(CLAIMS, [{f"{CLAIMS}_{name}": value} for value in options[name]]) == []
