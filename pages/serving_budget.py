@@ -133,7 +133,8 @@ def trade_off(run: Run | None) -> None:
     ]
     curves = {key: points for key, (_, points) in lines.items()}
     skeleton.takeaway(trade_takeaway(curves))
-    skeleton.badges(measured=HERE in lines, recorded_on=None, extra=skeleton.beyond(scene))
+    under = ["This machine: under its measured ceilings"] if HERE in lines else []
+    skeleton.badges(measured=False, recorded_on=None, extra=[*skeleton.beyond(scene), *under])
     every = [point for points in curves.values() for point in points]
     x = serving.rates_axis([rate for rate, _ in every])
     y = seconds_axis("time of one step: a token for every sequence", [step for _, step in every] or SECONDS)
