@@ -4,7 +4,6 @@ import dataclasses
 import json
 
 import pytest
-import torch
 import typer
 from typer.testing import CliRunner
 
@@ -233,19 +232,3 @@ def test_tables_line_up_and_say_fitted_where_nothing_was_proved() -> None:
 @pytest.mark.parametrize(("seconds", "text"), [(2.5, "2.5 s"), (0.01234, "12.3 ms"), (25.6e-6, "25.6 µs")])
 def test_times_have_three_figures_and_a_fitting_unit(seconds: float, text: str) -> None:
     assert seconds_text(seconds) == text
-
-
-@pytest.mark.slow
-def test_predictions_on_this_machine_are_of_the_right_size() -> None:
-    """Sanity on any machine, busy or not: the limits of the issue are for a quiet one, by the command."""
-    told = []
-    threads = torch.get_num_threads()
-    grid = Grid(device="cpu", dtypes=("fp32",), lengths=(256, 512), decode=(), rounds=5, threads=threads)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module.allocator, "limit_memory", lambda free: False)  # this process goes on
-        run(grid, told.append)
-    cells = [e for e in told if e["event"] == "cell" and e["fault"] is None and e["noise"] is None]
-    compared = [Cell("all", str(c["kv_len"]), c["predicted_s"], c["measured_s"]) for c in cells]
-    if not compared:
-        pytest.skip("the machine was busy throughout")
-    assert score(compared).mean_absolute_error < 0.35
