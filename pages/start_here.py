@@ -185,7 +185,7 @@ with cache_column:
 bytes_each = BYTES_PER_ELEMENT[scene.dtype]
 fused_bound = attention_bound("flash", reference, **shape(scene.context, scene.dtype, "cuda"))
 skeleton.formula(
-    r"\text{FLOPs} = 2\,B\,h\,\tfrac{T(T+1)}{2}\,(d_k + d_v) \qquad"
+    r"\text{FLOPs} = 2\,B\,h\,\tfrac{T(T+1)}{2}\,(d_k + d_v) \qquad "
     r"t \;\ge\; \sum_{\text{passes}} \max\!\left(\frac{\text{FLOPs}}{P},\ \frac{\text{bytes}}{W}\right)",
     [
         rf"2 \cdot {scene.batch} \cdot {model.heads} \cdot \tfrac{{{latex.number(scene.context)} \cdot "
