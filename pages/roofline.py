@@ -99,8 +99,8 @@ def show_here() -> None:
 skeleton.opening(PAGE)
 left, right = skeleton.columns()
 with left:
-    recorded = {roofline.RECORDED: "the recorded card"} if scene.recorded else {}
-    devices = recorded | {roofline.HERE: "this machine"} | roofline.cards(scene.dtype)
+    devices = {roofline.RECORDED: "card compared with", roofline.HERE: "this machine"}
+    devices |= roofline.cards(scene.dtype)
     device = controls.pick(PAGE, "device", "Under the roof of", devices, "Measured roofs, or a data sheet's.")
     causal = controls.causal(PAGE)
     spec = default_spec("calibrate", device=scene.device, dtype=measured_dtype, threads=here.threads())
