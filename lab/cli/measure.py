@@ -27,6 +27,8 @@ EXPERIMENT_HELP = {
     "backends": "Which backend runs and which refuses, by type, mask, width and heads, in PyTorch's words.",
     "first_call": "The first call in a fresh process against the same call warm.",
     "model": "Hugging Face's GPT-2, eager against SDPA: time, peak memory, difference of the logits.",
+    "cpu": "What the CPU alone can show: backends, memory, scaling, causal and decode in one go.",
+    "all": "Every experiment in one run; with --quick in about two minutes.",
     "training": "Forward and backward against forward alone: time and memory.",
     "causal": "Causal against full attention: what the mask saves or costs each implementation.",
     "mask": "An explicit mask against is_causal: does the fast kernel stay? And masking fewer rows.",
@@ -77,6 +79,7 @@ def command_for(experiment: str) -> Callable[..., None]:
         threads: options.Threads = None,
         seed: options.Seed = None,
         page_faults: options.PageFaults = False,
+        quick: options.Quick = False,
         json_lines: options.JsonLines = False,
     ) -> None:
         with usage_errors():
@@ -96,6 +99,7 @@ def command_for(experiment: str) -> Callable[..., None]:
                 threads=threads,
                 seed=seed,
                 warm_heap=not page_faults,
+                quick=quick,
             )
         run = measure_to_json_lines(spec) if json_lines else measure_for_people(spec)
         raise typer.Exit(exit_code(run))

@@ -28,4 +28,5 @@ Seed = Annotated[int | None, typer.Option(help=r"Of the random inputs. \[default
 PageFaults = Annotated[
     bool, typer.Option("--page-faults", help="CPU: let every call pay for fresh memory pages.")
 ]
+Quick = Annotated[bool, typer.Option("--quick", help="Fewer and shorter measurements, where it has any.")]
 JsonLines = Annotated[bool, typer.Option("--json-lines", help="One JSON object a line.")]

@@ -11,6 +11,7 @@ from lab.measure.cells import COLD_FACTOR
 from lab.measure.experiments.registry import EXPERIMENTS
 from lab.measure.gate import gate_for
 from lab.measure.job import Job
+from lab.runs.suites import SUITES
 
 
 def environment(job: Job) -> dict[str, Any]:
@@ -23,7 +24,6 @@ def environment(job: Job) -> dict[str, Any]:
         JSON values.
     """
     kind = job.device.kind
-    cold = EXPERIMENTS[job.spec.experiment].cold_cache
     return job.device.identity() | {
         "dtype": job.dtype,
         "dtypes": list(job.device.dtypes()),
@@ -31,7 +31,15 @@ def environment(job: Job) -> dict[str, Any]:
         "implementations": list(job.implementations),
         "seed": job.spec.seed,
         "allocator": allocator.describe(job.warm_heap) if kind == "cpu" else "PyTorch's caching allocator",
-        "cache": f"cold: inputs in turn over {COLD_FACTOR}x the last cache" if cold else "warm",
+        "cache": _cache(job.spec.experiment),
         "gate": gate_for(kind, job.threads).describe(),
         "fp32_matmul_precision": torch.get_float32_matmul_precision(),
     }
+
+
+def _cache(experiment: str) -> str:
+    """Say whether the processor's cache holds the inputs from one call to the next."""
+    if experiment in SUITES:
+        return "as in each experiment alone"
+    cold = EXPERIMENTS[experiment].cold_cache
+    return f"cold: inputs in turn over {COLD_FACTOR}x the last cache" if cold else "warm"

@@ -20,6 +20,7 @@ from lab.measure.machine import machine
 from lab.measure.need import needed_bytes
 from lab.measure.plan import parts_of
 from lab.runs import EXPERIMENTS, JobSpec, Point, Run, latest
+from lab.runs.suites import SUITES, members
 
 # Of the protocol, in seconds; the last run on the device corrects their sum.
 START_S = 3.0  # a child process loads torch
@@ -102,6 +103,8 @@ def estimate(spec: JobSpec, last_run: Run | None = None) -> Estimate:
     Returns:
         Time, memory and what would be refused.
     """
+    if spec.experiment in SUITES:
+        return _estimate_suite(spec, last_run)
     device = _device(spec)
     last_run = last_run or _last_of_another(spec)
     usable = _usable_bytes(device)
@@ -117,6 +120,16 @@ def estimate(spec: JobSpec, last_run: Run | None = None) -> Estimate:
     seconds = _model_seconds(spec, running, last_run) * _correction(last_run)
     basis = FIRST_GUESS if last_run is None else FROM_LAST_RUN
     return Estimate(seconds, peak, usable, basis, tuple(sorted(refused)))
+
+
+def _estimate_suite(spec: JobSpec, last_run: Run | None) -> Estimate:
+    """Add up the experiments of a suite; they share their processes, so these start once."""
+    each = [estimate(member, last_run) for member in members(spec)]
+    started = sum(len(parts_of(name)) for name in SUITES[spec.experiment]) - len(parts_of(spec.experiment))
+    seconds = sum(found.seconds for found in each) - START_S * started
+    refused = sorted({length for found in each for length in found.refused_lengths})
+    peak = max(found.peak_bytes for found in each)
+    return Estimate(max(START_S, seconds), peak, each[0].free_bytes, each[0].basis, tuple(refused))
 
 
 def _device(spec: JobSpec) -> str:

@@ -18,6 +18,7 @@ class Events:
         self._lock = threading.Lock()
         self._ended = False
         self._done = self._total = 0
+        self.ceilings_told = False
 
     def environment(self, environment: dict[str, Any]) -> None:
         """Tell what this process measures on."""
@@ -39,6 +40,7 @@ class Events:
 
     def ceilings(self, ceilings: dict[str, Any]) -> None:
         """Tell what the device reaches."""
+        self.ceilings_told = True
         self._write({"event": "ceilings", "ceilings": ceilings})
 
     def warning(self, text: str) -> None:
@@ -49,6 +51,10 @@ class Events:
         """Tell how it ended; nothing is told after it."""
         self._write({"event": "end", "status": status, "message": message})
         self._ended = True
+
+    def pass_on(self, event: dict[str, Any]) -> None:
+        """Tell an event of another teller, as it is."""
+        self._write(event)
 
     def _write(self, event: dict[str, Any]) -> None:
         line = json.dumps(event, allow_nan=False)

@@ -25,6 +25,8 @@ EXPERIMENTS = (
     "first_call",
     "training",
     "model",
+    "cpu",
+    "all",
 )
 IMPLEMENTATIONS = (
     "naive",
@@ -120,6 +122,10 @@ class JobSpec(Record):
     def __post_init__(self) -> None:
         """Check the fields, and that they fit each other."""
         super().__post_init__()
+        if self.experiment == "cpu" and self.device == "auto":
+            object.__setattr__(self, "device", "cpu")
+        if self.experiment == "cpu" and self.device != "cpu":
+            raise ValueError(f"device is {self.device!r}; the experiment cpu measures on the cpu")
         if self.heads % self.kv_heads:
             raise ValueError(f"kv_heads is {self.kv_heads}; it must divide heads, which is {self.heads}")
         for name in ("lengths", "batches", "implementations"):
@@ -147,6 +153,8 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "first_call": {"lengths": (512,), "implementations": ("naive", "sdpa")},
     "training": {"lengths": (256, 512, 1024)},
     "model": {"lengths": (128, 512, 1024)},
+    "cpu": {"device": "cpu"},
+    "all": {},
 }
 
 

@@ -13,6 +13,9 @@ from lab.measure.parts import Grid, memory_part, time_part
 from lab.measure.protocol import Protocol
 from lab.runs import JobSpec
 
+QUICK = {"warm_up_s": 0.1, "budget_s": 2.0, "patience_s": 0.2}
+"""The protocol of a quick job: less warming up and waiting; its points say so where it matters."""
+
 
 class Experiment:
     """Implementations x batches x lengths of self-attention; subclasses change what differs."""
@@ -55,6 +58,8 @@ class Experiment:
         Returns:
             The protocol.
         """
+        if spec.quick:
+            return Protocol(rounds=spec.rounds, seed=spec.seed, **QUICK)
         return Protocol(rounds=spec.rounds, seed=spec.seed)
 
     def run(self, job: Job, part: str, events: Events) -> None:
@@ -82,6 +87,8 @@ class Experiment:
             job: device and dtype.
             events: where it is told.
         """
+        if events.ceilings_told:  # by an earlier experiment of the suite
+            return
         events.progress("ceilings of this device")
         try:
             events.ceilings(probe(job))

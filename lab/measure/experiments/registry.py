@@ -20,6 +20,7 @@ from lab.measure.experiments.model import Model
 from lab.measure.experiments.scaling import Scaling
 from lab.measure.experiments.selftest import Selftest
 from lab.measure.experiments.split_kv import SplitKv
+from lab.measure.experiments.suite import Cpu, Everything
 from lab.measure.experiments.training import Training
 from lab.measure.experiments.windowed import Windowed
 
@@ -44,3 +45,4 @@ EXPERIMENTS: dict[str, Experiment] = {
         Model(),
     )
 }
+EXPERIMENTS |= {suite.name: suite for suite in (Cpu(EXPERIMENTS), Everything(EXPERIMENTS))}
