@@ -1,0 +1,51 @@
+"""What a run says, in sentences computed from its points: one file a group of experiments. No torch.
+
+A reading is never stored: it is computed from the points of the run, so a run of another day or machine is read by
+the same rules. A sentence that no points support is not said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from lab.runs.point import Point
+from lab.runs.readings import decode, kernels, masks, whole
+from lab.runs.run import Run
+
+Reader = Callable[[Sequence[Point]], list[str]]
+
+READERS: dict[str, Reader] = {
+    "backends": kernels.backends,
+    "memory": kernels.memory,
+    "accuracy": kernels.accuracy,
+    "first_call": kernels.first_call,
+    "scaling": masks.scaling,
+    "causal": masks.causal,
+    "mask": masks.mask,
+    "windowed": masks.windowed,
+    "decode": decode.decode,
+    "split_kv": decode.split_kv,
+    "gqa": decode.gqa,
+    "kv_int8": decode.kv_int8,
+    "training": whole.training,
+    "model": whole.model,
+}
+"""Who reads the points of each experiment."""
+
+
+def reading(run: Run) -> dict[str, list[str]]:
+    """Read a run.
+
+    Args:
+        run: any run.
+
+    Returns:
+        Sentences by experiment, in the order of the points; experiments that say nothing are left out.
+    """
+    found = {}
+    for experiment in dict.fromkeys(point.experiment for point in run.points):
+        if experiment in READERS:
+            said = READERS[experiment]([point for point in run.points if point.experiment == experiment])
+            if said:
+                found[experiment] = said
+    return found

@@ -1,0 +1,128 @@
+"""Readings of one new token against a cache: bandwidth, splitting, grouped heads, quantised numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lab.cost.formulas import BYTES_PER_ELEMENT, kv_bytes
+from lab.runs.point import Point
+from lab.runs.readings.words import at, groups, one, size, timed, told, versus
+
+
+def decode(points: Sequence[Point]) -> list[str]:
+    """Say which bandwidth reading the cache reached, for the fastest implementation of each shape.
+
+    Args:
+        points: of the decode experiment.
+
+    Returns:
+        Sentences.
+    """
+    said = []
+    for found in groups(timed(points), lambda p: (p.batch, p.kv_len, p.dtype)).values():
+        fastest = min(found, key=lambda p: p.timing.median_s if p.timing else 0.0)
+        rates = sorted(((bandwidth(point), point.implementation) for point in found), reverse=True)
+        reached = ", ".join(f"{name} {rate / 1e9:.3g} GB/s" for rate, name in rates)
+        said.append(f"{at(fastest)}: the cache of {size(cache(fastest))} is read at {reached}.")
+    return said
+
+
+def cache(point: Point) -> float:
+    """Give the bytes of K and V that a point's call reads.
+
+    Args:
+        point: any.
+    """
+    element = BYTES_PER_ELEMENT[point.dtype]
+    return float(kv_bytes(point.batch, 1, point.kv_heads, point.kv_len, point.head_dim, element))
+
+
+def bandwidth(point: Point) -> float:
+    """Give the bytes of the cache over the time of a call.
+
+    Args:
+        point: with a time.
+    """
+    return cache(point) / point.timing.median_s if point.timing else 0.0
+
+
+def split_kv(points: Sequence[Point]) -> list[str]:
+    """Say whether splitting the cache helps a lone sequence: the best split against the best whole one.
+
+    Args:
+        points: of the split-KV experiment.
+
+    Returns:
+        Sentences.
+    """
+    said = []
+    for found in groups(timed(points), lambda p: (p.batch, p.kv_len, p.dtype)).values():
+        whole = [point for point in found if point.variant is None]
+        split = [point for point in found if point.variant is not None]
+        if not whole or not split:
+            continue
+        best, other = (
+            min(each, key=lambda p: p.timing.median_s if p.timing else 0.0) for each in (split, whole)
+        )
+        ratio = versus(best, other)
+        if ratio is not None:
+            said.append(
+                f"{at(best)}: the best split ({best.variant}, {bandwidth(best) / 1e9:.3g} GB/s) "
+                f"over {other.implementation} on the whole cache ({bandwidth(other) / 1e9:.3g} GB/s): time "
+                f"{told(ratio)}. The whole cache offers {other.measures.get('work_items', 0):.0f} "
+                f"pieces of work."
+            )
+    return said
+
+
+def gqa(points: Sequence[Point]) -> list[str]:
+    """Say what fewer KV heads bring: time against bytes of the cache.
+
+    Args:
+        points: of the grouped-query experiment.
+
+    Returns:
+        Sentences.
+    """
+    said = []
+    key = groups(timed(points), lambda p: (p.variant, p.implementation, p.batch, p.kv_len, p.dtype))
+    for (phase, name, *_), found in key.items():
+        most = max(found, key=lambda p: p.kv_heads)
+        fewest = min(found, key=lambda p: p.kv_heads)
+        ratio = versus(fewest, most)
+        if most.kv_heads == fewest.kv_heads or ratio is None:
+            continue
+        said.append(
+            f"{name}, {phase} at {at(most)}: {fewest.kv_heads} instead of {most.kv_heads} KV heads is "
+            f"{fewest.kv_heads / most.kv_heads:.2g} of the cache; time over time {told(ratio)}."
+        )
+    return said
+
+
+def kv_int8(points: Sequence[Point]) -> list[str]:
+    """Say what each storage type saves and what it costs in accuracy.
+
+    Args:
+        points: of the quantised-cache experiment.
+
+    Returns:
+        Sentences.
+    """
+    said = []
+    for found in groups(points, _kind).values():
+        plain = one(found, implementation="sdpa")
+        for point in found:
+            error = point.measures.get("rms_relative_error")
+            if point is plain or plain is None or error is None:
+                continue
+            saved = point.measures["cache_bytes"] / plain.measures["cache_bytes"]
+            own = plain.measures.get("rms_relative_error", 0.0)
+            said.append(
+                f"{point.variant} at {at(point)}: {saved:.2g} of the bytes, error {error:.2g} of the output's "
+                f"size ({own:.2g} without quantising)."
+            )
+    return said
+
+
+def _kind(point: Point) -> tuple[object, ...]:
+    return point.batch, point.kv_len, point.dtype, str(point.variant).rpartition(", ")[2]
