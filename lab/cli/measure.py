@@ -18,6 +18,7 @@ from lab.cli.exits import EXIT_CODES_HELP, exit_code, usage_errors
 from lab.cli.tables import kernel_lines, points_table, reason_lines
 from lab.measure.execution import Event, Execution
 from lab.runs import JobSpec, Point, Run, default_spec
+from lab.runs.readings import reading
 
 EXPERIMENT_HELP = {
     "memory": "Peak memory of each implementation against the context.",
@@ -172,6 +173,7 @@ def measure_for_people(spec: JobSpec) -> Run:
 
 def print_run(console: Console, run: Run) -> None:
     """Print a run for people: points, warnings, where it is kept."""
+    read = reading(run)
     for experiment in dict.fromkeys(point.experiment for point in run.points):
         found = [point for point in run.points if point.experiment == experiment]
         title, table = points_table(found, recorded=run.recorded_on is not None)
@@ -181,6 +183,8 @@ def print_run(console: Console, run: Run) -> None:
         console.print()
         for line in (*kernel_lines(found), *reason_lines(found)):
             console.print(line, markup=False, highlight=False)
+        for sentence in read.get(experiment, ()):
+            console.print(f"· {sentence}", markup=False, highlight=False)
         console.print()
     for warning in run.warnings:
         console.print(f"Warning: {warning}", style="yellow", markup=False)

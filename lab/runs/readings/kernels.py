@@ -24,27 +24,30 @@ def backends(points: Sequence[Point]) -> list[str]:
     said = []
     for name, found in groups(points, lambda point: point.implementation).items():
         ran = [point for point in found if point.kernel]
-        if len(ran) == len(found):
-            kinds = (
-                f"all {len(found)} kinds of call" if len(found) > 1 else f"the one tried ({found[0].variant})"
-            )
-            said.append(f"{name} ran in {kinds}.")
-            continue
-        kinds = [f"{point.variant}" for point in ran]
-        where = (
-            f"ran in {len(ran)} of {len(found)} kinds of call ({', '.join(kinds)})" if ran else "never ran"
-        )
-        said.append(f"{name} {where}.")
+        said.append(f"{name} {_ran(found, ran)}.")
         for reason, refused in groups((p for p in found if p.reason), lambda point: point.reason).items():
-            of = "every kind" if len(refused) == len(found) else ", ".join(str(p.variant) for p in refused)
+            of = "every kind" if len(refused) == len(found) else _variants(refused)
             said.append(f"{name} refused ({of}): {reason}")
     silent = [p for p in points if p.implementation == "sdpa" and p.kernel and MATH in p.kernel]
     if silent:
-        kinds = [str(point.variant) for point in silent]
         said.append(
-            f"Left to choose, PyTorch took the math backend, without a word, for: {', '.join(kinds)}."
+            f"Left to choose, PyTorch took the math backend, without a word, for: {_variants(silent)}."
         )
     return said
+
+
+def _ran(found: Sequence[Point], ran: Sequence[Point]) -> str:
+    if not ran:
+        return "never ran"
+    if len(found) == 1:
+        return f"ran in the one kind of call tried ({_variants(found)})"
+    if len(ran) == len(found):
+        return f"ran in all {len(found)} kinds of call"
+    return f"ran in {len(ran)} of {len(found)} kinds of call ({_variants(ran)})"
+
+
+def _variants(points: Sequence[Point]) -> str:
+    return ", ".join(str(point.variant) for point in points)
 
 
 def memory(points: Sequence[Point]) -> list[str]:
