@@ -2,7 +2,8 @@
 
 One decode step of batch 1 offers a kernel heads x batch pieces of work. The same step is computed whole, and
 in 2, 4 and 8 parts merged by their log-sum-exp: by plain matmuls, by PyTorch's fused kernel with the parts as
-heads of their own, and compiled where there is a compiler. Inputs rotate, so that no cache holds them.
+heads of their own, and compiled where there is a compiler. Each way also computes one part, the control: what
+compiling alone brings is no gain of splitting. Inputs rotate, so that no cache holds them.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from lab.measure.cases import CaseExperiment
 from lab.measure.job import Job
 from lab.measure.split_kv import split_kv, split_kv_fused
 
-PARTS = (2, 4, 8)
-COMPILED_PARTS = 4
 MATMUL, FUSED, COMPILED = "matmul", "fused kernel", "compiled"
+PARTS = {MATMUL: (1, 2, 4, 8), FUSED: (1, 2, 4, 8), COMPILED: (1, 4)}
+"""Parts by how they are computed; one part is the control, by the same code without a split."""
 
 
 class SplitKv(CaseExperiment):
@@ -37,11 +38,10 @@ class SplitKv(CaseExperiment):
         return job.call(batch=batch, q_len=1, kv_len=length)
 
     def plans(self, job: Job) -> Sequence[Sequence[Plan]]:
-        """List a group for each shape: the whole cache, then its parts."""
+        """List a group for each shape: the whole cache, then its parts; compiling takes too long to be quick."""
         whole = job.spec.implementations or ("naive", "sdpa")
-        split = [f"{count} parts, {how}" for how in (MATMUL, FUSED) for count in PARTS]
-        if not job.spec.quick:
-            split.append(f"{COMPILED_PARTS} parts, {COMPILED}")
+        ways = [how for how in PARTS if how != COMPILED or not job.spec.quick]
+        split = [f"{count} part{'s' * (count > 1)}, {how}" for how in ways for count in PARTS[how]]
         return [
             [*(Plan(name, call) for name in whole), *(Plan("split_kv", call, way) for way in split)]
             for call in self.calls(job)

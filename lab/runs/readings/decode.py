@@ -20,7 +20,7 @@ def decode(points: Sequence[Point]) -> list[str]:
     """
     said = []
     for found in groups(timed(points), lambda p: (p.batch, p.kv_len, p.dtype)).values():
-        fastest = min(found, key=lambda p: p.timing.median_s if p.timing else 0.0)
+        fastest = min(found, key=_median)
         rates = sorted(((bandwidth(point), point.implementation) for point in found), reverse=True)
         reached = ", ".join(f"{name} {rate / 1e9:.3g} GB/s" for rate, name in rates)
         said.append(f"{at(fastest)}: the cache of {size(cache(fastest))} is read at {reached}.")
@@ -47,7 +47,7 @@ def bandwidth(point: Point) -> float:
 
 
 def split_kv(points: Sequence[Point]) -> list[str]:
-    """Say whether splitting the cache helps a lone sequence: the best split against the best whole one.
+    """Say whether splitting the cache helps a lone sequence: by each way, the best split against one part.
 
     Args:
         points: of the split-KV experiment.
@@ -57,22 +57,35 @@ def split_kv(points: Sequence[Point]) -> list[str]:
     """
     said = []
     for found in groups(timed(points), lambda p: (p.batch, p.kv_len, p.dtype)).values():
-        whole = [point for point in found if point.variant is None]
         split = [point for point in found if point.variant is not None]
-        if not whole or not split:
-            continue
-        best, other = (
-            min(each, key=lambda p: p.timing.median_s if p.timing else 0.0) for each in (split, whole)
-        )
-        ratio = versus(best, other)
-        if ratio is not None:
-            said.append(
-                f"{at(best)}: the best split ({best.variant}, {bandwidth(best) / 1e9:.3g} GB/s) "
-                f"over {other.implementation} on the whole cache ({bandwidth(other) / 1e9:.3g} GB/s): time "
-                f"{told(ratio)}. The whole cache offers {other.measures.get('work_items', 0):.0f} "
-                f"pieces of work."
-            )
+        for how, ways in groups(split, lambda p: str(p.variant).rpartition(", ")[2]).items():
+            control = one(ways, variant=f"1 part, {how}")
+            several = [point for point in ways if point is not control]
+            if control is None or not several:
+                continue
+            best = min(several, key=_median)
+            ratio = versus(best, control)
+            if ratio is not None:
+                said.append(
+                    f"{at(best)}, {how}: {str(best.variant).partition(',')[0]} over one, "
+                    f"{bandwidth(best) / 1e9:.3g} against {bandwidth(control) / 1e9:.3g} GB/s, time {told(ratio)}; "
+                    f"one part offers {control.measures.get('work_items', 0):.0f} pieces of work."
+                )
+        said += _fastest(found)
     return said
+
+
+def _fastest(found: Sequence[Point]) -> list[str]:
+    """Name the fastest way of all, split or not."""
+    if not found:
+        return []
+    best = min(found, key=_median)
+    name = f"{best.implementation}, {best.variant}" if best.variant else best.implementation
+    return [f"{at(best)}: the fastest of all is {name}, at {bandwidth(best) / 1e9:.3g} GB/s."]
+
+
+def _median(point: Point) -> float:
+    return point.timing.median_s if point.timing else 0.0
 
 
 def gqa(points: Sequence[Point]) -> list[str]:
