@@ -1,0 +1,116 @@
+"""Comparing and exporting runs from the command line."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from lab import runs
+from lab.cli.app import app
+from lab.runs import default_spec, new_run, save
+from tests.runs.test_comparison import timed
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("LAB_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("COLUMNS", "200")
+    return tmp_path
+
+
+def call(*arguments: str) -> Result:
+    return CliRunner().invoke(app, list(arguments))
+
+
+def kept(*points) -> str:
+    run = new_run(default_spec("scaling"))
+    for point in points:
+        run = run.with_point(point)
+    save(run.ended("finished"))
+    return run.run_id
+
+
+@pytest.fixture
+def two() -> tuple[str, str]:
+    first = kept(timed([1e-3] * 9), timed([1e-3] * 9, variant="window 4"))
+    return first, kept(timed([2e-3] * 9))
+
+
+def test_a_comparison_gives_a_verdict_for_each_cell(two) -> None:
+    result = call("compare", *two)
+    assert result.exit_code == 0, result.output
+    assert "flash fp32 causal 512" in result.output
+    assert "0.5 (0.5-0.5)" in result.output
+    assert "faster" in result.output
+    assert "1 points of the first run are not in the other." in result.output
+
+
+def test_a_comparison_as_json(two) -> None:
+    found = json.loads(call("compare", *two, "--json").output)
+    assert [point["verdict"] for point in found["points"]] == ["faster"]
+    assert (found["only_first"], found["only_second"]) == (1, 0)
+    assert found["points"][0]["first"]["timing"]["median_s"] == 1e-3
+
+
+def test_runs_without_a_common_cell_are_refused_in_one_sentence(two) -> None:
+    result = call("compare", two[0], kept(timed([1e-3] * 9, dtype="bf16")))
+    assert result.exit_code == 3
+    assert "no cell in common" in result.output
+
+
+def test_an_unknown_run_is_a_mistake_of_the_caller(two) -> None:
+    for command in (("compare", two[0], "nothing"), ("export", "nothing", "--csv")):
+        result = call(*command)
+        assert result.exit_code == 2
+        assert "There is no run or file named 'nothing'" in result.output
+
+
+def test_a_recorded_run_can_be_exported() -> None:
+    recorded = runs.reference_runs()[0]
+    read = list(csv.DictReader(io.StringIO(call("export", recorded.run_id, "--csv").output)))
+    assert len(read) == len(recorded.points)
+    assert {row["recorded_on"] for row in read} == {recorded.recorded_on}
+
+
+def test_export_to_a_file_and_to_standard_output_agree(two, home: Path) -> None:
+    file = home / "run.csv"
+    result = call("export", two[0], "--csv", "--output", str(file))
+    assert result.output.strip() == "2 points written to run.csv"
+    assert file.read_text(encoding="utf-8") == call("export", two[0], "--csv").output
+    assert call("export", two[0], "--markdown").output.count("\n| scaling") == 2
+
+
+def test_parquet_keeps_types_and_samples(two, home: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    file = home / "run.parquet"
+    assert call("export", two[0], "--parquet", "--output", str(file)).exit_code == 0
+    table = parquet.read_table(file).to_pylist()
+    assert table[0]["samples_s"] == [1e-3] * 9
+    assert table[1]["variant"] == "window 4"
+    assert table[0]["causal"] is True
+
+
+def test_parquet_without_pyarrow_is_refused_in_words(two, home: Path, monkeypatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
+    result = call("export", two[0], "--parquet", "--output", str(home / "x"))
+    assert result.exit_code == 3
+    assert "needs the pyarrow package" in result.output
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ((), "one of --csv, --parquet and --markdown must be given"),
+        (("--csv", "--markdown"), "one of --csv, --parquet and --markdown must be given"),
+        (("--parquet",), "--output must name a file when --parquet is given"),
+        (("--csv", "--output", "/nowhere/x.csv"), "x.csv could not be written"),
+    ],
+)
+def test_what_cannot_be_exported_is_one_sentence(two, options, words: str) -> None:
+    result = call("export", two[0], *options)
+    assert result.exit_code == 2
+    assert words in result.output
+    assert "Traceback" not in result.output
