@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 
 import torch
 
@@ -39,6 +40,7 @@ from lab.measure.microbenchmarks import (
     score_calls,
     square_call,
     start_call,
+    step_calls,
     tiny_calls,
 )
 
@@ -133,13 +135,11 @@ class Calibrator:
     def _products(self) -> dict[str, Curve]:
         """Measure QKᵀ and PV with many queries and with one."""
         setting, points = self.setting, defaultdict(list)
-        shapes = [("", length, length) for length in lengths(setting)] + [
-            ("1", 1, keys) for keys in DECODE_LENGTHS
-        ]
-        for suffix, queries, keys in shapes:
-            scores = setting.heads * queries * keys
-            times = self.stopwatch(product_calls(setting, queries, keys))
-            for form, seconds in times.items():
+        timed = [("", n * n, partial(product_calls, setting, n, n)) for n in lengths(setting)]
+        timed += [("1", keys, partial(step_calls, setting, keys)) for keys in DECODE_LENGTHS]
+        for suffix, pairs, make_calls in timed:
+            scores = setting.heads * pairs
+            for form, seconds in self.stopwatch(make_calls()).items():
                 flops = 2 * scores * setting.head_dim
                 points[f"{form}{suffix}/{setting.head_dim}"].append((scores, flops / self._net(seconds)))
         source = f"micro-benchmark: the product alone, {setting.heads} heads"

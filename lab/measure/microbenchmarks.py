@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import cycle
 
 import torch
 from torch import Tensor
@@ -77,6 +78,27 @@ def product_calls(setting: Setting, queries: int, keys: int) -> dict[str, Call]:
     key, value = (setting.random(1, setting.heads, keys, setting.head_dim) for _ in "kv")
     weights = torch.softmax(setting.random(1, setting.heads, queries, keys), dim=-1)
     return {"qk": lambda: query @ key.transpose(-2, -1), "pv": lambda: weights @ value}
+
+
+def step_calls(setting: Setting, keys: int) -> dict[str, Call]:
+    """Give the two products of a decode step, each over two caches in turn.
+
+    A step reads K and then V: what it finds in a cache is what both leave there, not what one does.
+
+    Args:
+        setting: where they run.
+        keys: of each head.
+
+    Returns:
+        Names "qk" and "pv", each of heads·keys scores a call.
+    """
+    turns = [product_calls(setting, 1, keys) for _ in range(2)]
+
+    def in_turn(form: str) -> Call:
+        order = cycle([calls[form] for calls in turns])
+        return lambda: next(order)()
+
+    return {form: in_turn(form) for form in turns[0]}
 
 
 def score_calls(setting: Setting, length: int) -> dict[str, Call]:

@@ -1,44 +1,22 @@
 """Experiments over cases: every case ends as a point with its variant, and both parts of a point meet."""
 
-import json
-import math
 from dataclasses import replace
 
 import pytest
 import torch
-from measured_shapes import events_of, job, points_of
+from measured_shapes import SMALL, events_of, job, points_of
 from planted import no_mask
 
-from lab.measure import cases, ceilings, protocol
 from lab.measure.accuracy import Accuracy
 from lab.measure.device import Device
-from lab.measure.events import Events
-from lab.measure.experiments import first_call, model, suite, windowed
+from lab.measure.experiments import windowed
 from lab.measure.experiments.gqa import groupings
-from lab.measure.experiments.registry import EXPERIMENTS
-from lab.measure.gate import Gate
-from lab.measure.gpt2 import BODY, EAGER, SDPA, Gpt2, draw_tokens, sharing_weights, true_outputs
 from lab.measure.implementations import IMPLEMENTATIONS
-from lab.runs import default_spec, suites
 
-SMALL = {"heads": 4, "kv_heads": 4, "head_dim": 32, "rounds": 3, "quick": True}
 ON_CPU = ("causal", "mask", "windowed", "gqa", "split_kv", "accuracy", "kv_int8", "training")
 
 
-@pytest.fixture(autouse=True)
-def sooner(monkeypatch):
-    """The flow is tested here, not the times: short warm-ups and blocks, a small cache, no gate, one thread."""
-    monkeypatch.setattr(Device, "shortest_block_s", 0.0)
-    monkeypatch.setattr(Device, "last_cache_bytes", lambda self: 2**16)
-    for module in (cases, first_call, ceilings):
-        monkeypatch.setattr(module, "gate_for", lambda kind, threads: Gate())
-    monkeypatch.setattr(protocol, "SETTLED", math.inf)
-    monkeypatch.setattr(ceilings, "LONGEST_PROBE_S", 0.0)
-    monkeypatch.setattr(windowed, "WINDOWS", (16, 1024))
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("sooner")
 
 
 def by_variant(points):
@@ -204,142 +182,6 @@ def test_backends_run_or_refuse_in_pytorch_s_words() -> None:
     assert points["sdpa", "4 query heads a KV head"].kv_heads == 1
 
 
-@pytest.fixture
-def tiny_gpt2(monkeypatch):
-    from transformers import GPT2Config, GPT2LMHeadModel
-
-    def load(device, dtype, seed):
-        torch.manual_seed(seed)
-        config = GPT2Config(
-            vocab_size=300, n_positions=64, n_embd=48, n_layer=2, n_head=4, initializer_range=0.2
-        )
-        eager = GPT2LMHeadModel(config).eval().to(dtype)
-        eager.set_attn_implementation(EAGER)
-        other = sharing_weights(eager)
-        other.set_attn_implementation(SDPA)
-        return Gpt2({EAGER: eager, SDPA: other}, "random weights")
-
-    monkeypatch.setattr(model, "load", load)
-    return load
-
-
-def test_the_whole_model_is_checked_and_its_outputs_compared(tiny_gpt2) -> None:
-    opened = job("model", lengths=(40, 2048), rounds=3, quick=True)
-    timed, counted = (points_of("model", part, opened) for part in ("time", "memory"))
-    short = [point for point in timed if point.kv_len == 40]
-    assert len(short) == 6
-    others = {point.key: point for point in counted}
-    assert all(point.merge(others[point.key]).accepted for point in short)
-    kernels = {point.implementation: point.kernel for point in short}
-    assert "flash_attention_for_cpu" in kernels["sdpa"]
-    assert "_softmax" in kernels["eager"]
-    assert all(
-        point.measures["difference_from_eager"] < 1e-4 for point in short if point.implementation == "sdpa"
-    )
-    long = [point for point in timed if point.kv_len == 2048]
-    assert {point.reason for point in long} == {
-        "GPT-2 has learned positions for 1,024 tokens; T = 2,048 is past what it can run"
-    }
-
-
-def test_a_model_with_a_wrong_attention_is_caught(tiny_gpt2) -> None:
-    gpt2 = tiny_gpt2(torch.device("cpu"), torch.float32, 0)
-    tokens = draw_tokens(300, 1, 40, 0, torch.device("cpu"))
-    with torch.inference_mode():
-        expected = true_outputs(gpt2, tokens)
-        right = {wanted: gpt2.run(EAGER, tokens, wanted) for wanted in expected}
-        assert all(model.judge(expected[wanted], output).fault is None for wanted, output in right.items())
-        for block in gpt2.models[EAGER].transformer.h:
-            block.attn.scale_attn_by_inverse_layer_idx = True
-            block.attn.scaling = 1.0
-        wrong = gpt2.run(EAGER, tokens, BODY)
-    assert model.judge(expected[BODY], wrong).fault is not None
-
-
-def test_two_attentions_share_one_set_of_weights(tiny_gpt2) -> None:
-    gpt2 = tiny_gpt2(torch.device("cpu"), torch.float32, 0)
-    first, second = (gpt2.models[name] for name in (EAGER, SDPA))
-    assert first.config._attn_implementation == EAGER
-    assert second.config._attn_implementation == SDPA
-    pairs = zip(first.parameters(), second.parameters(), strict=True)
-    assert all(a.data_ptr() == b.data_ptr() for a, b in pairs)
-
-
-def test_without_transformers_the_model_is_refused_in_words(monkeypatch) -> None:
-    monkeypatch.setattr(model.importlib.util, "find_spec", lambda name: None)
-    points = points_of("model", "memory", job("model", lengths=(16,), rounds=3))
-    assert {point.reason for point in points} == {model.NO_TRANSFORMERS}
-
-
-def test_a_fresh_process_times_its_first_call_and_then_a_warm_one() -> None:
-    opened = job("first_call", lengths=(32,), implementations=("naive",), **SMALL)
-    (point,) = points_of("first_call", "cold", opened)
-    assert point.timing.first_call_s > 0
-    assert point.timing.n == 3
-    assert point.measures["second_call_s"] > 0
-
-
-def test_first_calls_of_several_processes_are_joined_by_their_median() -> None:
-    opened = job("first_call", lengths=(32,), implementations=("naive",), **SMALL)
-    (point,) = points_of("first_call", "cold", opened)
-    several = [replace(point, timing=replace(point.timing, first_call_s=first)) for first in (3.0, 1.0, 2.0)]
-    joined = first_call.together(several)
-    assert joined.timing.first_call_s == 2.0
-    ends = {"first_call_least_s": 1.0, "first_call_most_s": 3.0, "processes": 3.0}
-    assert joined.measures == point.measures | ends
-    failed = replace(point, timing=None, status="crashed")
-    assert first_call.together([point, failed]) is failed
-
-
-@pytest.mark.slow
-def test_each_implementation_gets_a_process_of_its_own() -> None:
-    opened = job("first_call", lengths=(32,), implementations=("naive", "sdpa"), device=Device(), **SMALL)
-    points = points_of("first_call", "time", opened)
-    assert [point.implementation for point in points] == ["naive", "sdpa"]
-    assert all(point.timing.first_call_s > 0 and point.status in ("ok", "noisy") for point in points)
-    assert all(point.measures["processes"] == 1 for point in points)
-
-
-def test_a_suite_tells_the_points_of_all_its_experiments_in_one_stream(monkeypatch) -> None:
-    sizes = {name: {"lengths": (32,), "heads": 2, "kv_heads": 2, "head_dim": 16} for name in suites.CPU}
-    monkeypatch.setattr(suites, "QUICK", sizes)
-    monkeypatch.setattr(suites, "QUICK_ROUNDS", 3)
-    opened = job("cpu", quick=True)
-    for part in ("time", "memory"):
-        events = events_of("cpu", part, opened)
-        found = dict.fromkeys(e["point"]["experiment"] for e in events if e["event"] == "point")
-        expected = [name for name in suites.CPU if part in suite.parts_of(name)]
-        assert list(found) == expected
-        assert events[0] == {"event": "plan", "total": 100 * len(expected)}
-        progress = [e["done"] for e in events if e["event"] == "progress"]
-        assert progress == sorted(progress)
-        assert 0 <= progress[0] <= progress[-1] <= events[0]["total"]
-        assert sum(e["event"] == "ceilings" for e in events) == (part == "time")
-
-
-def test_progress_of_a_suite_is_that_of_its_shares() -> None:
-    lines = []
-
-    class Stream:
-        def write(self, line):
-            lines.append(json.loads(line))
-
-        def flush(self):
-            pass
-
-    told = suite.SuiteEvents(Events(Stream()), 2)
-    told.begin("first")
-    told.plan(4)
-    told.progress("a")
-    told.begin("second")
-    told.plan(0)
-    told.progress("b")
-    assert [(line["done"], line["total"], line["what"]) for line in lines[1:]] == [
-        (0, 200, "first: a"),
-        (100, 200, "second: b"),
-    ]
-
-
 def test_a_case_that_runs_out_of_memory_leaves_the_others(monkeypatch) -> None:
     def short(q, k, v, *, causal):
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes.")
@@ -373,10 +215,3 @@ def test_the_judgement_of_a_case_is_its_point_s_error() -> None:
     point = examine_case(opened, case)
     assert (point.status, point.reason, point.variant) == ("wrong", "too far", "mine")
     assert (point.max_abs_error, point.tolerance) == (1.0, 0.5)
-
-
-def test_the_cpu_suite_is_on_the_cpu() -> None:
-    assert default_spec("cpu", device="auto").device == "cpu"
-    with pytest.raises(ValueError, match="device is 'cuda'; the experiment cpu measures on the cpu"):
-        default_spec("cpu", device="cuda")
-    assert set(EXPERIMENTS) >= set(suites.ALL)
