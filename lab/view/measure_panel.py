@@ -18,13 +18,16 @@ import streamlit as st
 
 from lab import runs
 from lab.measure import jobs
+from lab.runs.readings import reading
 from lab.runs.store import runs_folder
 from lab.view import here, points
 from lab.view.command import command_line
-from lab.view.format import bytes_text, seconds_text, tokens_label
+from lab.view.format import bytes_text, seconds_text, tokens_label, whole
 from lab.view.job_status import ACTIVE, show_status
 
 REFRESH_S = 0.5
+ROWS_SHOWN = 12
+SCROLLED_PX = 458  # the header and ROWS_SHOWN rows; more of them scroll inside the table
 Draw = Callable[[runs.Run | None], None]
 
 
@@ -190,6 +193,11 @@ def show_points(run: runs.Run | None, experiment: str, *, binary: bool) -> None:
     if not found:
         st.caption("Nothing of this kind has been measured on this machine yet.")
         return
+    height = "content" if len(found) <= ROWS_SHOWN else SCROLLED_PX
     st.dataframe(
-        points.table(found, binary=binary), hide_index=True, height="content", key=f"points_{experiment}"
+        points.table(found, binary=binary), hide_index=True, height=height, key=f"points_{experiment}"
     )
+    said = reading(run).get(experiment) if run else None
+    if said:
+        with st.expander(f"What this run says: {whole(len(said))} sentences computed from its points"):
+            st.markdown("\n".join(f"- {sentence}" for sentence in said))

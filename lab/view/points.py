@@ -9,11 +9,14 @@ import pandas as pd
 
 from lab.cost import BYTES_PER_ELEMENT
 from lab.runs import Point, Run
-from lab.view.format import bytes_text, seconds_text, tokens_label
+from lab.runs.rows import rows
+from lab.view.format import bytes_text, flops_text, seconds_text, tokens_label
 from lab.view.frames import Mark
 
 REFUSALS = ("refused", "out_of_memory", "wrong", "crashed")
 PENDING = "no memory figure yet"
+VARIED = ("KV heads", "type", "mask")
+"""Columns of the table that tell points apart in some experiments and say nothing in the others."""
 
 
 def fits(point: Point, shape: Mapping[str, Any], *, same_type: bool) -> bool:
@@ -96,31 +99,52 @@ def table(points: Iterable[Point], *, binary: bool) -> pd.DataFrame:
     """The points as text, for people: kernel, time and spread, peak, error, verdict.
 
     Args:
-        points: at least one, in any order; rows are sorted by context, batch and implementation.
+        points: at least one, in any order; rows are sorted by context, batch, variant and implementation.
         binary: write bytes in KiB, MiB, GiB.
 
     Returns:
-        One row a point; columns that would be empty are left out.
+        One row a point; columns that would be empty are left out, and so are KV heads, number type and mask
+        where all points share them.
     """
-    ordered = sorted(points, key=lambda point: (point.kv_len, point.batch, point.implementation))
-    rows = [
-        {
-            "T": tokens_label(point.kv_len),
-            "batch": str(point.batch),
-            "implementation": point.implementation,
-            "time": seconds_text(point.timing.median_s) if point.timing else "",
-            "quartiles": _quartiles(point),
-            "peak": _bytes(point.peak_extra_bytes, binary),
-            "predicted peak": _bytes(point.predicted_peak_bytes, binary),
-            "error against fp64": _error(point),
-            "verdict": verdict(point, binary=binary),
-            "kernel seen": point.kernel or "",
-            "remarks": " ".join(point.warnings),
-        }
-        for point in ordered
-    ]
-    found = pd.DataFrame(rows)
-    return found[[name for name in found.columns if (found[name] != "").any()]]
+    ordered = sorted(
+        points, key=lambda point: (point.kv_len, point.batch, point.variant or "", point.implementation)
+    )
+    found = pd.DataFrame(_row(point, binary) for point in ordered)
+    told = [name for name in found.columns if (found[name] != "").any()]
+    return found[[name for name in told if name not in VARIED or found[name].nunique() > 1]]
+
+
+def _row(point: Point, binary: bool) -> dict[str, str]:
+    return {
+        "T": tokens_label(point.kv_len),
+        "batch": str(point.batch),
+        "implementation": point.implementation,
+        "variant": point.variant or "",
+        "KV heads": str(point.kv_heads),
+        "type": point.dtype,
+        "mask": "causal" if point.causal else "full",
+        "time": seconds_text(point.timing.median_s) if point.timing else "",
+        "quartiles": _quartiles(point),
+        "peak": _bytes(point.peak_extra_bytes, binary),
+        "predicted peak": _bytes(point.predicted_peak_bytes, binary),
+        "error against fp64": _error(point),
+        "verdict": verdict(point, binary=binary),
+        "kernel seen": point.kernel or "",
+        "also": "; ".join(_measure(*item, binary) for item in point.measures.items()),
+        "remarks": " ".join(point.warnings),
+    }
+
+
+def _measure(name: str, value: float, binary: bool) -> str:
+    """What an experiment saw beside, by the unit that ends its name."""
+    words, _, unit = name.rpartition("_")
+    if unit == "bytes":
+        return f"{words.replace('_', ' ')} {bytes_text(value, binary)}"
+    if unit == "flops":
+        return f"{words.replace('_', ' ')} {flops_text(value)}"
+    if unit == "s":
+        return f"{words.replace('_', ' ')} {seconds_text(value)}"
+    return f"{name.replace('_', ' ')} {value:.3g}"
 
 
 def verdict(point: Point, *, binary: bool) -> str:
@@ -142,21 +166,14 @@ def verdict(point: Point, *, binary: bool) -> str:
 
 
 def csv_bytes(run: Run) -> bytes:
-    """The points of a run as CSV, numbers in SI units, one row a point."""
-    rows = []
-    for point in run.points:
-        row = {name: value for name, value in point.to_dict().items() if name not in ("timing", "warnings")}
-        timing = point.timing
-        row |= {
-            "median_s": timing.median_s if timing else None,
-            "q1_s": timing.q1_s if timing else None,
-            "q3_s": timing.q3_s if timing else None,
-            "rounds": timing.n if timing else None,
-            "first_call_s": timing.first_call_s if timing else None,
-            "accepted": point.accepted,
-        }
-        rows.append(row)
-    return pd.DataFrame(rows).to_csv(index=False).encode()
+    """The points of a run as CSV, numbers in SI units, one row a point; columns empty everywhere left out."""
+    found = pd.DataFrame(rows(run))
+    if "accepted" not in found.columns:  # a run without points
+        return found.to_csv(index=False).encode()
+    for name in ("samples_s", "warnings"):
+        found[name] = ["; ".join(map(str, value)) for value in found[name]]
+    empty = [name for name in found.columns if found[name].isin([None, ""]).all()]
+    return found.drop(columns=empty).to_csv(index=False).encode()
 
 
 def _bytes(count: int | None, binary: bool) -> str:

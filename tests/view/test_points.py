@@ -95,9 +95,24 @@ def test_rows_are_sorted_and_empty_columns_left_out() -> None:
     assert "time" not in found.columns
 
 
+def test_points_of_one_implementation_differ_by_variant_and_by_what_varies() -> None:
+    found = points.table(
+        [
+            point(variant="window 256", measures={"cache_bytes": 2048.0, "pairs_needed": 7.0}),
+            point(variant="forward", kv_heads=4),
+        ],
+        binary=True,
+    )
+    assert list(found["variant"]) == ["forward", "window 256"]
+    assert list(found["KV heads"]) == ["4", "12"]
+    assert list(found["also"]) == ["", "cache 2 KiB; pairs needed 7"]
+    assert not {"type", "mask", "remarks"} & set(found.columns)
+
+
 def test_the_csv_can_be_read_back() -> None:
     back = pd.read_csv(io.BytesIO(points.csv_bytes(run(point(), point(**REFUSED)))))
     assert back["median_s"].iloc[0] == 2e-3
     assert list(back["accepted"]) == [True, False]
     assert back["peak_extra_bytes"].iloc[0] == 13 * 2**20
     assert back["need_bytes"].iloc[1] == REFUSED["need_bytes"]
+    assert not {"variant", "warnings", "first_call_s"} & set(back.columns)
