@@ -20,7 +20,7 @@ from lab import runs
 from lab.measure import jobs
 from lab.runs.readings import reading
 from lab.runs.store import runs_folder
-from lab.view import here, points
+from lab.view import calibrations, here, points
 from lab.view.command import command_line
 from lab.view.format import bytes_text, seconds_text, tokens_label, whole
 from lab.view.job_status import ACTIVE, show_status
@@ -77,7 +77,7 @@ class Panel:
         job = self.job()
         if job is not None and job.run is not None and (job.run.points or job.state in ACTIVE):
             return job.run
-        return last_run(self.spec.experiment, self.spec.device)
+        return shown_run(self.spec)
 
     def controls(self, on_press: Callable[[], None] | None = None) -> None:
         """The estimate, Measure and Cancel. Drawn outside the fragment.
@@ -185,6 +185,27 @@ def last_run(experiment: str, device: str) -> runs.Run | None:
 def _latest(experiment: str, kind: str, folder: str, changed_ns: int) -> runs.Run | None:
     """Read the run files only when one was written: every save replaces a file of the folder."""
     return runs.latest(experiment, kind)
+
+
+def shown_run(spec: runs.JobSpec) -> runs.Run | None:
+    """The newest run of this machine that holds points of a job's experiment, a suite's among them.
+
+    Args:
+        spec: the job; a run at its heads and in its number type comes before a newer one of another shape.
+    """
+    kind, held = here.kind(spec.device), []
+    for run in calibrations.kept():
+        own = [point for point in run.points if point.experiment == spec.experiment]
+        if own and calibrations.here_kind(run) == kind:
+            if any(_same_shape(point, spec) for point in own):
+                return run
+            held.append(run)
+    return held[0] if held else None
+
+
+def _same_shape(point: runs.Point, spec: runs.JobSpec) -> bool:
+    names = ("heads", "kv_heads", "head_dim", "dtype")
+    return all(getattr(point, name) == getattr(spec, name) for name in names)
 
 
 def show_points(run: runs.Run | None, experiment: str, *, binary: bool) -> None:
