@@ -20,6 +20,9 @@ FALLBACK_SHARE = 0.9  # of the best block of the same variant
 class Gate:
     """A gate that sees nothing: every block is clean. `describe` says so in the record."""
 
+    cause = "the machine was busy"
+    """Why the last block was not clean, in words."""
+
     def start(self) -> None:
         """Begin to watch."""
 

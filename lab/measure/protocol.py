@@ -60,6 +60,7 @@ class Samples:
         seconds: seconds per call of each block that was kept, in order.
         busy: how many of those were taken while the machine was busy.
         discarded: blocks thrown away.
+        causes: why blocks were not clean, as the gate said each time.
     """
 
     rounds: int
@@ -68,6 +69,12 @@ class Samples:
     seconds: list[float] = field(default_factory=list)
     busy: int = 0
     discarded: int = 0
+    causes: list[str] = field(default_factory=list)
+
+    @property
+    def cause(self) -> str:
+        """Why blocks were not clean, in words."""
+        return " and ".join(dict.fromkeys(self.causes)) or Gate.cause
 
     def timing(self, first_call_s: float | None = None) -> Timing:
         """Summarise the samples.
@@ -94,7 +101,7 @@ class Samples:
         """Why the median is not to be trusted fully, in words, or None."""
         low, middle, high = quartiles(self.seconds)
         if self.busy > NOISY_SHARE * len(self.seconds):
-            return f"{self.busy} of {len(self.seconds)} blocks were timed while the machine was busy"
+            return f"{self.busy} of {len(self.seconds)} blocks were timed while {self.cause}"
         if high - low > NOISY_SPREAD * middle:
             return f"the middle half of the samples spreads over {(high - low) / middle:.0%} of the median"
         return None
@@ -104,7 +111,7 @@ class Samples:
         said = []
         if self.discarded:
             blocks = self.discarded + len(self.seconds)
-            said.append(f"{self.discarded} of {blocks} blocks discarded: the machine was busy")
+            said.append(f"{self.discarded} of {blocks} blocks discarded: {self.cause}")
         if len(self.seconds) < self.rounds:
             said.append(f"{len(self.seconds)} of {self.rounds} rounds done: the time budget was spent")
         if self.unsettled is not None:
@@ -206,6 +213,7 @@ def add_block(
         gate.start()
         taken_s = device.time_block(call, samples.calls)
         busy = gate.busy(name)
+        samples.causes += [gate.cause] * busy
         tries.append(taken_s)
         if patience.left_s <= 0:
             break
