@@ -11,7 +11,7 @@ from lab.runs import Run, default_spec
 from lab.view import bars, capacity, charts, controls, here, latex, navigation, scenario, skeleton
 from lab.view import ceilings as ceilings_of
 from lab.view import serving_options as serving
-from lab.view.axes import Axis, bytes_axis, seconds_axis
+from lab.view.axes import bytes_axis, seconds_axis
 from lab.view.caveats import caveats
 from lab.view.format import bytes_text, digits, other_bytes, scaled, seconds_text, share, tokens_label, whole
 from lab.view.frames import Extras
@@ -90,8 +90,8 @@ def memory_chart() -> None:
     skeleton.badges(measured=False, recorded_on=None, extra=skeleton.beyond(scene))
     picture = serving.memory_bars(options, palette, scene.binary)
     top = max(segment.end for segment in picture.segments)
-    ticks = bytes_axis("", [top], binary=scene.binary, linear=True).ticks
-    x = Axis("memory of the card", 0, 1.22 * top, tuple(tick for tick in ticks if tick[0] <= top), None)
+    x = bytes_axis("memory of the card", [top], binary=scene.binary, linear=True)
+    x = replace(x, high=1.22 * top, ticks=tuple(tick for tick in x.ticks if tick[0] <= top))
     skeleton.show(
         bars.draw(
             picture, x=x, palette=palette, height_px=skeleton.HEIGHT_PX,

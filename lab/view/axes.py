@@ -17,6 +17,7 @@ from lab.view.format import bytes_text, digits, seconds_text, tokens_label
 
 TOKENS = tuple(2**power for power in range(7, 18))
 MOST_TICKS = 9
+BYTES, SECONDS = "bytes", "seconds"
 # The domain begins a little before the first tick: a mark there is not cut in half.
 _LEFT_MARGIN = 2**0.25
 
@@ -31,6 +32,7 @@ class Axis:
         high: upper end of the domain.
         ticks: (position, label), in order.
         base: base of the logarithm; None for a linear axis.
+        unit: of the values as drawn, such as "bytes"; empty where the title says it.
     """
 
     title: str
@@ -38,6 +40,7 @@ class Axis:
     high: float
     ticks: tuple[tuple[float, str], ...]
     base: int | None
+    unit: str = ""
 
     def scale(self) -> dict[str, Any]:
         """The Vega-Lite scale: the domain is explicit and never made nice."""
@@ -114,10 +117,10 @@ def bytes_axis(title: str, values: Iterable[float], *, binary: bool, linear: boo
         linear: start at zero instead.
     """
     if linear:
-        return _linear_axis(title, max(values), 1024 if binary else 1000, lambda v: bytes_text(v, binary))
+        return _linear_axis(title, max(values), 1024 if binary else 1000, lambda v: bytes_text(v, binary), BYTES)
     low, high = _ends(values)
     base = 2 if binary else 10
-    return _log_axis(title, low, high, base, lambda v: bytes_text(v, binary))
+    return _log_axis(title, low, high, base, lambda v: bytes_text(v, binary), BYTES)
 
 
 def seconds_axis(title: str, values: Iterable[float], *, linear: bool = False) -> Axis:
@@ -129,9 +132,9 @@ def seconds_axis(title: str, values: Iterable[float], *, linear: bool = False) -
         linear: start at zero instead.
     """
     if linear:
-        return _linear_axis(title, max(values), 1000, seconds_text)
+        return _linear_axis(title, max(values), 1000, seconds_text, SECONDS)
     low, high = _ends(values)
-    return _log_axis(title, low, high, 10, _round_seconds)
+    return _log_axis(title, low, high, 10, _round_seconds, SECONDS)
 
 
 def _round_seconds(seconds: float) -> str:
@@ -152,7 +155,7 @@ def _ends(values: Iterable[float]) -> tuple[float, float]:
     return min(drawn), max(drawn)
 
 
-def _log_axis(title: str, low: float, high: float, base: int, label: Any) -> Axis:
+def _log_axis(title: str, low: float, high: float, base: int, label: Any, unit: str) -> Axis:
     first, last = math.floor(math.log(low, base) + 1e-9), math.ceil(math.log(high, base) - 1e-9)
     first -= float(base) ** first > low  # the logarithm rounds
     last += float(base) ** last < high
@@ -162,17 +165,17 @@ def _log_axis(title: str, low: float, high: float, base: int, label: Any) -> Axi
     step = next((step for step in steps if (last - first) / step <= MOST_TICKS), steps[-1])
     powers = [power for power in range(first, last + 1) if power % step == 0]
     ticks = tuple((float(base) ** power, label(float(base) ** power)) for power in powers)
-    return Axis(title, float(base) ** first, float(base) ** last, ticks, base)
+    return Axis(title, float(base) ** first, float(base) ** last, ticks, base, unit)
 
 
-def _linear_axis(title: str, high: float, thousand: int, label: Any) -> Axis:
+def _linear_axis(title: str, high: float, thousand: int, label: Any, unit: str) -> Axis:
     """Four to eight round steps of the unit that the largest value is written in."""
     unit = float(thousand) ** math.floor(math.log(high, thousand))
     step = unit * 10.0 ** math.floor(math.log10(high / unit))
     step = next(step * part for part in (0.2, 0.25, 0.5, 1, 2, 5) if high / (step * part) <= 7)
     count = math.ceil(high / step)
     ticks = tuple((step * place, label(step * place) if place else "0") for place in range(count + 1))
-    return Axis(title, 0, step * count, ticks, None)
+    return Axis(title, 0, step * count, ticks, None, unit)
 
 
 def _label_expression(ticks: Sequence[tuple[float, str]]) -> str:

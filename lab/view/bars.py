@@ -122,9 +122,9 @@ def draw(
     chart = alt.layer(*layers).properties(height=height_px, width="container")
     spec = chart.to_dict(validate=True, context={"datasets": {}})
     spec.pop("datasets", None)
-    spec |= {"config": charts._config(palette), "padding": {"left": 2, "right": 2, "top": 6, "bottom": 2}}
+    spec |= {"config": charts.config(palette), "padding": {"left": 2, "right": 2, "top": 6, "bottom": 2}}
     spec["autosize"] = {"type": "fit", "contains": "padding"}
-    return charts.Figure(spec, _frames(bars, x), description)
+    return charts.Figure(spec, _frames(bars, x), description, {"x": x})
 
 
 def _segments(

@@ -7,8 +7,8 @@ else: an empty frame keeps its columns, every domain is explicit, no title holds
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -52,11 +52,21 @@ class Series:
 
 @dataclass(frozen=True)
 class Figure:
-    """A chart ready to be shown: the constant spec, and its data by name."""
+    """A chart ready to be shown: the constant spec, and its data by name.
+
+    Args:
+        spec: Vega-Lite without data.
+        data: the frames that the spec names.
+        description: what the chart shows, in constant words.
+        axes: by the name of the data's column that they measure, for the downloaded table.
+        names: of the series, by key.
+    """
 
     spec: dict[str, Any]
     data: dict[str, pd.DataFrame]
     description: str
+    axes: Mapping[str, Axis] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
 
     def vega_lite(self) -> dict[str, Any]:
         """The spec with its data inside, as Streamlit and file exports take it."""
@@ -90,7 +100,7 @@ def curves(
         height_px: height of the chart with its axes.
     """
     spec = _spec(tuple(series), x, y, palette.name == "dark", height_px)
-    return Figure(spec, data, description)
+    return Figure(spec, data, description, {"x": x, "y": y}, {item.key: item.label for item in series})
 
 
 @lru_cache(maxsize=256)
@@ -116,7 +126,7 @@ def _spec(series: tuple[Series, ...], x: Axis, y: Axis, dark: bool, height_px: i
     chart = alt.layer(*layers).properties(height=height_px, width="container")
     spec = chart.to_dict(validate=True, context={"datasets": {}})
     spec.pop("datasets", None)
-    spec |= {"config": _config(palette), "padding": {"left": 2, "right": 2, "top": 6, "bottom": 2}}
+    spec |= {"config": config(palette), "padding": {"left": 2, "right": 2, "top": 6, "bottom": 2}}
     spec["autosize"] = {"type": "fit", "contains": "padding"}
     return spec
 
@@ -238,7 +248,7 @@ def _hover(
     return [shown, owner]
 
 
-def _config(palette: Palette) -> dict[str, Any]:
+def config(palette: Palette) -> dict[str, Any]:
     """One theme for every chart; explicit, because defaults are too faint and exports know no theme."""
     text = {"labelColor": palette.text, "titleColor": palette.text}
     return {

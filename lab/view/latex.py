@@ -14,7 +14,7 @@ def quantity(text: str) -> str:
     """A number with its unit, as lab.view.format writes it, set upright."""
     value, _, unit = text.partition(" ")
     value = value.replace(",", "{,}")
-    return rf"{value}\ \text{{{unit}}}".replace("µ", r"\textmu ") if unit else value
+    return rf"{value}\ \text{{{unit}}}" if unit else value
 
 
 def byte_count(count: float, binary: bool) -> str:

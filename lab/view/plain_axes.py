@@ -25,11 +25,11 @@ def counts_of(title: str, values: Iterable[float], unit: str, *, linear: bool = 
     """
     drawn = _drawn(values)
     if not linear:
-        return _powers(title, min(drawn), max(drawn), lambda value: scaled(value, unit))
+        return _powers(title, min(drawn), max(drawn), lambda value: scaled(value, unit), unit)
     step = _round_step(max(drawn))
     count = math.ceil(max(drawn) / step)
     ticks = tuple((step * place, scaled(step * place, unit) if place else "0") for place in range(count + 1))
-    return Axis(title, 0, step * count, ticks, None)
+    return Axis(title, 0, step * count, ticks, None, unit)
 
 
 def ratios(title: str, values: Iterable[float]) -> Axis:
@@ -46,7 +46,7 @@ def ratios(title: str, values: Iterable[float]) -> Axis:
     step = _round_step(high)
     count = math.ceil(high / step)
     ticks = tuple((step * place, digits(step * place)) for place in range(count + 1))
-    return Axis(title, 0, step * count, ticks, None)
+    return Axis(title, 0, step * count, ticks, None, "ratio")
 
 
 def errors(title: str, values: Iterable[float]) -> Axis:
@@ -60,7 +60,7 @@ def errors(title: str, values: Iterable[float]) -> Axis:
         ValueError: no value above zero.
     """
     drawn = _drawn(values)
-    return _powers(title, min(drawn), max(drawn), lambda value: f"{value:.0e}".replace("e-0", "e-"))
+    return _powers(title, min(drawn), max(drawn), lambda value: f"{value:.0e}".replace("e-0", "e-"), "")
 
 
 def _drawn(values: Iterable[float]) -> list[float]:
@@ -70,13 +70,13 @@ def _drawn(values: Iterable[float]) -> list[float]:
     return drawn
 
 
-def _powers(title: str, low: float, high: float, label: Callable[[float], str]) -> Axis:
+def _powers(title: str, low: float, high: float, label: Callable[[float], str], unit: str) -> Axis:
     first, last = math.floor(math.log10(low) + 1e-9), math.ceil(math.log10(high) - 1e-9)
     last = max(last, first + 1)
     step = next((step for step in (1, 3, 6) if (last - first) / step <= MOST_TICKS), 6)
     powers = [power for power in range(first, last + 1) if power % step == 0]
     ticks = tuple((10.0**power, label(10.0**power)) for power in powers)
-    return Axis(title, 10.0**first, 10.0**last, ticks, 10)
+    return Axis(title, 10.0**first, 10.0**last, ticks, 10, unit)
 
 
 def _round_step(high: float) -> float:
