@@ -10,7 +10,19 @@ from lab.cost.storage import STORAGE
 from lab.cost.training import training_budget
 from lab.runs import Point, Run, default_spec
 from lab.view import ceilings as ceilings_of
-from lab.view import charts, controls, frames, here, latex, navigation, points, scenario, skeleton, timeline
+from lab.view import (
+    charts,
+    controls,
+    frames,
+    here,
+    latex,
+    navigation,
+    points,
+    scenario,
+    skeleton,
+    timeline,
+    training_passes,
+)
 from lab.view.axes import Axis, bytes_axis
 from lab.view.caveats import caveats
 from lab.view.format import bytes_text, digits, flops_text, other_bytes, tokens_label, whole
@@ -22,7 +34,9 @@ from lab.view.tricks import amount
 navigation.guard()
 
 PAGE = "training_and_rules"
-LENGTHS = (512, 1024, 2048)
+STEP, FACTORS, PEAKS = "step", "factors", "peaks"
+LENGTHS = (256, 512, 1024)
+LONGEST_MEASURED = 4096
 LABELS = {
     timeline.MATERIALISED: "scores kept",
     timeline.FUSED: "fused",
@@ -35,6 +49,7 @@ model, B, T = scene.model, scene.batch, scene.context
 work = prefill(B, T, scene.dtype)
 measured_dtype, dtype_reason = here.measured_type(scene.dtype, scene.device)
 kept = {way: stored_activations(model, work, **options) for way, options in timeline.WAYS.items()}
+passes = training_passes.Passes(scene, measured_dtype)
 steps = {way: training_budget(model, work, **options) for way, options in timeline.WAYS.items()}
 
 
@@ -78,6 +93,22 @@ def where(place: float) -> str:
 
 
 def draw(run: Run | None) -> None:
+    """The heading and the chart that the reader chose."""
+    if shown == FACTORS:
+        training_passes.show_factors(PAGE, passes, run, palette)
+    elif shown == PEAKS:
+        training_passes.show_peaks(PAGE, passes, run, palette, linear=not log)
+    else:
+        step_chart()
+
+
+def show_passes() -> None:
+    """Pressing Measure turns to a chart on which its points will appear."""
+    if st.session_state.get(f"{PAGE}_shown") != PEAKS:
+        st.session_state[f"{PAGE}_shown"] = FACTORS
+
+
+def step_chart() -> None:
     """The heading and the memory of a step over time."""
     curves = {
         way: [(at, size) for at, size in timeline.kept_over_step(model, work, way) if size or not log]
@@ -116,7 +147,8 @@ def doubling_marks(run: Run | None, *, recorded: bool) -> list[Mark]:
 
     def series_of(point: Point) -> str | None:
         asked = {"naive": NAIVE, "sdpa": FUSED, "efficient": FUSED}
-        return asked.get(point.implementation) if point.experiment == "scaling" else None
+        wanted = ("scaling", None) if recorded else ("training", training_passes.FORWARD)
+        return asked.get(point.implementation) if (point.experiment, point.variant) == wanted else None
 
     return points.marks(run, wanted, series_of, points.time_mark, recorded=recorded, same_type=True)
 
@@ -142,21 +174,25 @@ def doubling_text(run: Run | None, place: str, *, recorded: bool) -> str:
 skeleton.opening(PAGE)
 left, right = skeleton.columns()
 with left:
+    views = {STEP: "memory over a step", FACTORS: "time of both passes", PEAKS: "peak of both passes"}
+    shown = controls.pick(
+        PAGE, "shown", "Show", views, "A step of the model, or one layer's attention measured."
+    )
     log = controls.choice(PAGE, "scale", "Bytes axis", {"linear": "Linear", "log": "Log"}) == "log"
     st.metric(
         f"Step, T = {tokens_label(T)}",
         flops_text(steps[timeline.FUSED].total_flops),
         help="Forward and backward with a fused attention kernel, nothing computed again.",
     )
-    own_length = (T,) if LENGTHS[-1] < T <= 4 * LENGTHS[-1] else ()
+    own_length = (T,) if LENGTHS[-1] < T <= LONGEST_MEASURED else ()
     spec = default_spec(
-        "scaling", device=scene.device, dtype=measured_dtype, lengths=(*LENGTHS, *own_length), batches=(B,),
+        "training", device=scene.device, dtype=measured_dtype, lengths=(*LENGTHS, *own_length), batches=(B,),
         heads=model.heads, kv_heads=model.kv_heads, head_dim=model.head_dim, threads=here.threads(),
-        implementations=("naive", "sdpa"),
+        implementations=("naive", "sdpa"), quick=True,
     )  # fmt: skip
-    note = "Measures forward attention as T doubles; the lab cannot measure a backward pass yet."
+    note = "Measures attention forward, and forward with backward."
     panel = Panel(PAGE, spec, scene.binary, note=f"{note} {dtype_reason}" if dtype_reason else note)
-    panel.controls()
+    panel.controls(on_press=show_passes)
 with right:
     panel.live(draw)
 
@@ -240,6 +276,7 @@ run = panel.run()
 card = ceilings_of.short_name(scene.recorded) if scene.recorded else "another machine"
 skeleton.gap(
     [
+        training_passes.gap_text(passes, run),
         doubling_text(run, "this machine", recorded=False),
         doubling_text(scene.recorded, card, recorded=True),
         f"The arithmetic of attention grows × {digits(float(core.context))} here. Time grows less while "
@@ -256,7 +293,7 @@ skeleton.misconception(
 )
 drawn = [(run, "this machine")] if run else []
 skeleton.limits(
-    f"{caveats(drawn, ('scaling',))} Activations of plain modules without dropout; no workspace, no "
-    "fragmentation, no optimiser; backward factors are counts, not times."
+    f"{caveats(drawn, ('training',))} A step's memory: plain modules without dropout; no workspace, no "
+    "fragmentation, no optimiser. Its FLOPs are counts, not times."
 )
 skeleton.closing(PAGE)
