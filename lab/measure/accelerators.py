@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from lab.measure.clocks import Clocks, clocks_of
 from lab.measure.device import Call, Device
 
 
@@ -94,6 +95,11 @@ class Cuda(Accelerator):
 
     kind = "cuda"
 
+    @property
+    def clocks(self) -> Clocks:
+        """What can be asked about this card's clocks."""
+        return clocks_of(self.kind, self.index)
+
     def default_dtype(self) -> str:
         """Give bf16 from compute capability 8.0 on, and fp16 before."""
         return "bf16" if torch.cuda.get_device_capability(self.torch_device) >= (8, 0) else "fp16"
@@ -106,21 +112,28 @@ class Cuda(Accelerator):
         return None
 
     def identity(self) -> dict[str, Any]:
-        """Give what the card is, with its driver and toolkit."""
+        """Give what the card is, its toolkit, its driver and its clocks as far as they are told."""
         properties = torch.cuda.get_device_properties(self.torch_device)
-        return super().identity() | {
-            "driver": None if torch.version.hip else nvidia_driver(),
-            "compute_capability": f"{properties.major}.{properties.minor}",
-            "multiprocessors": properties.multi_processor_count,
-            "toolkit": f"ROCm {torch.version.hip}" if torch.version.hip else f"CUDA {torch.version.cuda}",
-        }
+        made = {"multiprocessors": properties.multi_processor_count, "gaps": [*self.gaps, *self.clocks.gaps]}
+        if torch.version.hip:
+            made |= {"toolkit": f"ROCm {torch.version.hip}", "architecture": properties.gcnArchName}
+        else:
+            capability = f"{properties.major}.{properties.minor}"
+            made |= {"toolkit": f"CUDA {torch.version.cuda}", "compute_capability": capability}
+        told = self.clocks.facts()
+        if not torch.version.hip and not told.get("driver"):
+            told |= {"driver": nvidia_driver()}
+        return super().identity() | made | told
 
 
 class Xpu(Accelerator):
     """An Intel GPU."""
 
     kind = "xpu"
-    gaps = ("driver, clocks and throttling are not read on XPU",)
+    gaps = (
+        "driver, clocks and throttling are not read on XPU",
+        "a short call is timed with its launch: it is not replayed from a graph on XPU",
+    )
 
 
 class Mps(Device):
@@ -128,7 +141,13 @@ class Mps(Device):
 
     kind = "mps"
     shortest_block_s = 5e-3
-    gaps = ("MPS keeps no peak of memory: peak_extra_bytes stays empty, so no point is accepted", "no fp64")
+    gaps = (
+        "MPS keeps no peak of memory: peak_extra_bytes stays empty, so no point is accepted",
+        "no fp64",
+        "a block is timed by the processor's clock around a wait for MPS, launching included",
+        "the kernel that ran is known by PyTorch's operator alone",
+        "clocks and throttling are not read on MPS",
+    )
 
     def synchronise(self) -> None:
         """Wait until everything asked of the device is done."""
@@ -210,6 +229,26 @@ def missing(kind: str) -> str:
     if kind == "cuda" and torch.version.cuda is None and torch.version.hip is None:
         return f"this PyTorch ({torch.__version__}) is a CPU-only build"
     return f"PyTorch {torch.__version__} sees no {kind} device"
+
+
+def others(chosen: str) -> dict[str, str]:
+    """Say of every kind of device but one whether it is here, and what would stay unseen on it.
+
+    Args:
+        chosen: the kind that is described anyway.
+
+    Returns:
+        A sentence for each other kind, such as "not here: PyTorch 2.13.0 sees no xpu device".
+    """
+    said = {}
+    for kind, device in KINDS.items():
+        if kind == chosen:
+            continue
+        found = count(kind)
+        here = f"{found} here" if found else f"not here: {missing(kind)}"
+        unseen = f"; measured with gaps: {'; '.join(device.gaps)}" if device.gaps else ""
+        said[f"{kind}_device" if kind != "cpu" else "processor"] = here + unseen
+    return said
 
 
 def nvidia_driver() -> str | None:

@@ -8,12 +8,15 @@ are paired. As in a grid, a case is first called, judged against float64 and wat
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from lab.measure.case import Case, Checked, Plan, examine_case, plan_point, short_of_memory, where
-from lab.measure.cells import clean_up
+from lab.measure.cells import clean_up, copies_for_cold_cache
+from lab.measure.device import OVERSUBSCRIBED
 from lab.measure.events import Events
 from lab.measure.experiments.base import Experiment
 from lab.measure.gate import Gate, gate_for
+from lab.measure.graphs import Replay, replays
 from lab.measure.job import Job
 from lab.measure.memory import Need, guard
 from lab.measure.protocol import Samples, VariantError, time_variants
@@ -89,14 +92,20 @@ class CaseExperiment(Experiment):
 
     def _timed(self, job: Job, cases: list[Checked], gate: Gate, events: Events) -> Iterator[Point]:
         """Time cases against each other; without one that runs out of memory, start anew."""
+        if job.device.oversubscribed():
+            yield from (each.point(job, "refused", reason=OVERSUBSCRIBED) for each in cases)
+            return
+        protocol = self.protocol(job.spec)
         while cases:
             labels = {each.case.plan.label: each for each in cases}
-            here = where(cases[0].case.plan)
+            variants = {label: each.case.run for label, each in labels.items()}
+            first = cases[0].case.plan
+            here = where(first)
             try:
                 samples = time_variants(
                     job.device,
-                    {label: each.case.run for label, each in labels.items()},
-                    self.protocol(job.spec),
+                    variants,
+                    protocol,
                     gate,
                     lambda what, here=here: events.progress(f"{here}: {what}"),  # type: ignore[misc]
                 )
@@ -105,7 +114,10 @@ class CaseExperiment(Experiment):
                 yield short_of_memory(job, lost.case.plan, failed.__cause__ or failed)
                 cases = [each for each in cases if each is not lost]
                 continue
-            yield from (timed_point(job, each, samples[label]) for label, each in labels.items())
+            turns = copies_for_cold_cache(job, first.call) if self.cold_cache else 1
+            short = replays(job.device, variants, samples, protocol, gate, turns)
+            for label, each in labels.items():
+                yield timed_point(job, each, samples[label], short.get(label))
             return
 
 
@@ -148,18 +160,25 @@ def counted(job: Job, cases: Sequence[Checked]) -> Iterator[Point]:
         yield each.point(job, "ok", peak_extra_bytes=peak)
 
 
-def timed_point(job: Job, checked: Checked, samples: Samples) -> Point:
+def timed_point(job: Job, checked: Checked, samples: Samples, replay: Replay | None = None) -> Point:
     """Make the point of a case from its samples.
 
     Args:
         job: where it ran.
         checked: the case.
         samples: its blocks.
+        replay: of its graph, where its calls are too short to be timed one by one.
 
     Returns:
         The point, "ok" or "noisy".
     """
+    said = samples.warnings()
+    if replay is not None:
+        said.append(replay.words)
+        checked = replace(
+            checked, case=replace(checked.case, measures=checked.case.measures | replay.measures)
+        )
     noise = samples.noise
     timing = samples.timing(checked.first_call_s)
     status = "ok" if noise is None else "noisy"
-    return checked.point(job, status, *samples.warnings(), reason=noise, timing=timing)
+    return checked.point(job, status, *said, reason=noise, timing=timing)

@@ -24,6 +24,11 @@ FAST_ON_CPU = {
     "fp16": frozenset({"avx512_fp16", "amx_fp16", "asimdhp"}),
 }
 
+OVERSUBSCRIBED = (
+    "the allocator's peak exceeds the card's memory, so part of it lay in system memory: not timed"
+)
+"""Why a time is withheld where a driver pages the card's memory, as Windows' does."""
+
 Call = Callable[[], Any]
 
 

@@ -22,14 +22,13 @@ from lab.measure.cells import (
     out_of_memory,
     refuse_unfit,
 )
+from lab.measure.device import OVERSUBSCRIBED
 from lab.measure.events import Events
 from lab.measure.gate import Gate, gate_for
+from lab.measure.graphs import Replay, replays
 from lab.measure.job import Job
 from lab.measure.protocol import Protocol, Samples, VariantError, time_variants
 from lab.runs import Point
-
-LAUNCH_BOUND_S = 50e-6
-"""An accelerator's call shorter than this waits for its launch as much as it computes."""
 
 
 @dataclass(frozen=True)
@@ -127,10 +126,7 @@ def _timed(
 ) -> Iterator[Point]:
     """Time the cells of a shape against each other; without one that runs out of memory, start anew."""
     if grid.job.device.oversubscribed():
-        reason = (
-            "the allocator's peak exceeds the card's memory, so part of it lay in system memory: not timed"
-        )
-        yield from (_point(grid.job, cell, "refused", reason=reason) for cell in cells)
+        yield from (_point(grid.job, cell, "refused", reason=OVERSUBSCRIBED) for cell in cells)
         return
     while cells:
         variants = {cell.implementation: cell.run for cell in cells}
@@ -147,18 +143,22 @@ def _timed(
             yield out_of_memory(grid.job, failed.variant, call, cause)
             cells = [cell for cell in cells if cell.implementation != failed.variant]
             continue
-        yield from (_timed_point(grid.job, cell, samples[cell.implementation]) for cell in cells)
+        turns = copies_for_cold_cache(grid.job, call) if grid.cold_cache else 1
+        short = replays(grid.job.device, variants, samples, protocol, gate, turns)
+        for cell in cells:
+            name = cell.implementation
+            yield _timed_point(grid.job, cell, samples[name], short.get(name))
         return
 
 
-def _timed_point(job: Job, cell: Cell, samples: Samples) -> Point:
-    """Make the point of a cell from its samples."""
+def _timed_point(job: Job, cell: Cell, samples: Samples, replay: Replay | None) -> Point:
+    """Make the point of a cell from its samples, and from a graph's replay where calls are short."""
     timing, noise = samples.timing(cell.first_call_s), samples.noise
-    said = samples.warnings()
-    if job.device.kind != "cpu" and timing.median_s < LAUNCH_BOUND_S:
-        said.append("shorter than 50 µs: the time is that of launching the call as much as of computing it")
+    said, measures = samples.warnings(), {}
+    if replay is not None:
+        said, measures = [*said, replay.words], replay.measures
     status = "ok" if noise is None else "noisy"
-    return _point(job, cell, status, *said, reason=noise, timing=timing)
+    return _point(job, cell, status, *said, reason=noise, timing=timing, measures=measures)
 
 
 def _point(job: Job, cell: Cell, status: str, *said: str, **found: object) -> Point:
