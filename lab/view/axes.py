@@ -117,7 +117,9 @@ def bytes_axis(title: str, values: Iterable[float], *, binary: bool, linear: boo
         linear: start at zero instead.
     """
     if linear:
-        return _linear_axis(title, max(values), 1024 if binary else 1000, lambda v: bytes_text(v, binary), BYTES)
+        return _linear_axis(
+            title, max(values), 1024 if binary else 1000, lambda v: bytes_text(v, binary), BYTES
+        )
     low, high = _ends(values)
     base = 2 if binary else 10
     return _log_axis(title, low, high, base, lambda v: bytes_text(v, binary), BYTES)
@@ -170,8 +172,8 @@ def _log_axis(title: str, low: float, high: float, base: int, label: Any, unit: 
 
 def _linear_axis(title: str, high: float, thousand: int, label: Any, unit: str) -> Axis:
     """Four to eight round steps of the unit that the largest value is written in."""
-    unit = float(thousand) ** math.floor(math.log(high, thousand))
-    step = unit * 10.0 ** math.floor(math.log10(high / unit))
+    size = float(thousand) ** math.floor(math.log(high, thousand))
+    step = size * 10.0 ** math.floor(math.log10(high / size))
     step = next(step * part for part in (0.2, 0.25, 0.5, 1, 2, 5) if high / (step * part) <= 7)
     count = math.ceil(high / step)
     ticks = tuple((step * place, label(step * place) if place else "0") for place in range(count + 1))

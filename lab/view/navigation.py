@@ -124,6 +124,21 @@ def entry(file: str) -> Entry:
     raise ValueError(f"file must be one of {', '.join(item.file for item in ENTRIES)}, got {file!r}")
 
 
+def file_of(key: str) -> str:
+    """The page that a widget's or a chart's key belongs to.
+
+    Args:
+        key: begins with the page's file name and an underscore.
+
+    Raises:
+        ValueError: it begins with no page's.
+    """
+    for item in ENTRIES:
+        if key.startswith(f"{item.file}_"):
+            return item.file
+    raise ValueError(f"key must begin with a page's file name, got {key!r}")
+
+
 def neighbours(file: str) -> tuple[Entry | None, Entry | None]:
     """The pages before and after one."""
     place = ENTRIES.index(entry(file))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from lab.view import charts, frames, navigation
+from lab.view import charts, downloads, frames, navigation
 from lab.view.axes import Axis
 from lab.view.format import whole
 from lab.view.palette import Palette
@@ -52,6 +52,7 @@ def opening(file: str) -> None:
     Args:
         file: the page's file name.
     """
+    downloads.forget_above()
     st.title(navigation.entry(file).question, anchor=False)
     st.container(key=f"bet_{file}")
 
@@ -64,6 +65,7 @@ def columns() -> tuple[DeltaGenerator, DeltaGenerator]:
 
 def takeaway(sentence: str) -> None:
     """The heading above a chart: what it shows, with live numbers."""
+    downloads.say_above(heading=sentence)
     st.subheader(sentence, anchor=False)
 
 
@@ -75,6 +77,7 @@ def badges(*, measured: bool, recorded_on: str | None, extra: Iterable[str] = ()
         recorded_on: the device whose recorded points are drawn; None when there are none.
         extra: further badges, in words.
     """
+    downloads.say_above(measured=measured, recorded_on=recorded_on)
     with st.container(horizontal=True, gap="small"):
         st.badge(PREDICTED[0], icon=":material/show_chart:", color="gray")
         if recorded_on is not None:
@@ -122,11 +125,11 @@ def chart(
 
 
 def show(figure: charts.Figure, key: str) -> None:
-    """Show a chart.
+    """Show a chart, and under it the way to take it away.
 
     Args:
         figure: from lab.view.charts.
-        key: names the chart on the page.
+        key: names the chart on the page; begins with the page's file name.
     """
     st.vega_lite_chart(
         spec=figure.vega_lite(),
@@ -136,6 +139,7 @@ def show(figure: charts.Figure, key: str) -> None:
         key=key,
         alt=figure.description,
     )
+    downloads.popover(figure, key, navigation.file_of(key))
 
 
 def context_limit(scene: Scenario) -> list[tuple[float, str]]:
