@@ -22,6 +22,7 @@ from lab.view import (
     points,
     scenario,
     skeleton,
+    trick_runs,
     tricks,
 )
 from lab.view.axes import counts_axis
@@ -37,12 +38,20 @@ navigation.guard()
 PAGE = "what_each_trick_changes"
 FIRST_SHOWN = ("flash", "kv-quantisation")
 PEAK = "attention peak"
+TERMS_SHOWN = "memory"
+VIEWS = {
+    TERMS_SHOWN: "every term",
+    trick_runs.WINDOWED: "windows, measured",
+    trick_runs.GROUPED: "grouped heads, measured",
+    trick_runs.STORAGES: "stored cache, measured",
+}
 LENGTHS = (512, 1024, 2048)
 LONGEST_MEASURED = 8192
 ABBREVIATED = ("gqa", "mqa", "mla")
 PLACES = 4
 LINES = 3
 LABELS = {NAIVE: "naive", FUSED: "flash"}
+NAMES = {TERMS_SHOWN: ("naive", "flash"), trick_runs.GROUPED: ("sdpa",)}
 
 scene, palette = scenario.current(), scenario.theme()
 model = scene.model
@@ -103,7 +112,10 @@ def measured_factor(run: Run | None) -> float | None:
 
 
 def draw(run: Run | None) -> None:
-    """The heading, the badges and one bar a term."""
+    """The heading, the badges and one bar a term, or the trick that the reader chose to measure."""
+    if shown != TERMS_SHOWN:
+        trick_runs.show(PAGE, scene, spec, run, palette)
+        return
     factor = measured_factor(run) if "flash" in applied else None
     picture = tricks.factor_bars(found, palette, scene.binary)
     if factor:
@@ -134,14 +146,21 @@ with left:
     found = [change for change in tricks.changes(before, after) if None not in (change.before, change.after)]
     for name, reason in refused:
         st.caption(f":material/block: {TECHNIQUES[name].name} does not apply: {reason.rstrip('.')}.")
+    shown = controls.pick(
+        PAGE, "shown", "Show", VIEWS, "Measure measures what is shown; on every term, flash against naive."
+    )
     own_length = (scene.context,) if LENGTHS[-1] < scene.context <= LONGEST_MEASURED else ()
+    terms_shown = shown == TERMS_SHOWN
     spec = default_spec(
-        "memory", device=scene.device, dtype=measured_dtype, lengths=(*LENGTHS, *own_length),
-        batches=(scene.batch,), heads=model.heads, kv_heads=model.kv_heads, head_dim=model.head_dim,
-        threads=here.threads(), implementations=("naive", "flash"),
+        shown, device=scene.device, dtype=measured_dtype, batches=(scene.batch,), heads=model.heads,
+        lengths=(*LENGTHS, *own_length) if terms_shown else trick_runs.LENGTHS[shown],
+        kv_heads=model.kv_heads if terms_shown else model.heads, head_dim=model.head_dim,
+        threads=here.threads(), implementations=NAMES.get(shown, ()), quick=not terms_shown,
     )  # fmt: skip
-    note = "Measures the attention peak, naive against flash."
-    panel = Panel(PAGE, spec, scene.binary, note=f"{note} {dtype_reason}" if dtype_reason else note)
+    note = "Measures the attention peak, naive against flash." if terms_shown else None
+    panel = Panel(
+        f"{PAGE}_{shown}", spec, scene.binary, note=" ".join(filter(None, (note, dtype_reason))) or None
+    )
     panel.controls()
 with right:
     panel.live(draw)
@@ -234,7 +253,8 @@ st.dataframe(guide_table(advice, scene.binary), hide_index=True, height="content
 run = panel.run()
 expected = replace(plain, implementation="naive"), replace(plain, implementation="flash")
 card_name = ceilings.short_name(scene.recorded) if scene.recorded else "another machine"
-every = [*peaks_of(scene.recorded, recorded=True), *peaks_of(run, recorded=False)]
+peaks = run if terms_shown else None
+every = [*peaks_of(scene.recorded, recorded=True), *peaks_of(peaks, recorded=False)]
 
 
 def predicted(mark: Mark) -> float:
@@ -244,8 +264,12 @@ def predicted(mark: Mark) -> float:
 
 
 skeleton.gap(
-    gaps.peaks_text(gaps.ratios(every, kind, LABELS, predicted), where)
-    for kind, where in (("measured", "this machine"), ("recorded", card_name))
+    [trick_runs.gap_text(spec, run)]
+    if not terms_shown
+    else [
+        gaps.peaks_text(gaps.ratios(every, kind, LABELS, predicted), where)
+        for kind, where in (("measured", "this machine"), ("recorded", card_name))
+    ]
 )
 cheaper = replace(plain, implementation="flash")
 cached = [TERMS["cache needed"].value(one) for one in (plain, cheaper)]
@@ -258,7 +282,7 @@ skeleton.misconception(
 )
 drawn = [(run, "this machine")] if run else []
 skeleton.limits(
-    f"{caveats(drawn, ('memory',))} Factors are counts, not speed-ups; what a technique costs in "
+    f"{caveats(drawn, (shown,))} Factors are counts, not speed-ups; what a technique costs in "
     "quality, its kernels and their launches are not in them."
 )
 skeleton.closing(PAGE)

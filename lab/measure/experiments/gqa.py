@@ -19,10 +19,10 @@ from lab.measure.case import Case, Plan
 from lab.measure.cases import CaseExperiment
 from lab.measure.job import Job
 from lab.measure.memory import predicted_peak
+from lab.runs.variants import groupings
 
 NAMES = ("naive", "sdpa")
 LONGEST_PREFILL = 1024
-MOST_GROUPINGS = 4
 
 
 class Gqa(CaseExperiment):
@@ -77,19 +77,3 @@ class Gqa(CaseExperiment):
                 )
             )
         return cases
-
-
-def groupings(heads: int) -> list[int]:
-    """Choose numbers of KV heads: from as many as query heads down to one, at most four.
-
-    Args:
-        heads: query heads.
-
-    Returns:
-        Divisors of heads, largest first.
-    """
-    divisors = [count for count in range(heads, 0, -1) if heads % count == 0]
-    if len(divisors) <= MOST_GROUPINGS:
-        return divisors
-    last = len(divisors) - 1
-    return [divisors[round(place * last / (MOST_GROUPINGS - 1))] for place in range(MOST_GROUPINGS)]

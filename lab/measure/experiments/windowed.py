@@ -17,8 +17,7 @@ from lab.measure.case import Case, Plan
 from lab.measure.cases import CaseExperiment
 from lab.measure.job import Job
 from lab.measure.windowed import masked_window, windowed
-
-WINDOWS = (256, 1024)
+from lab.runs.variants import WINDOWS
 
 
 class Windowed(CaseExperiment):
