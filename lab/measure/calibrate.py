@@ -18,6 +18,8 @@ from lab.measure.quiet import Quiet
 ROUNDS = Protocol(rounds=5, warm_up_s=0.03, budget_s=3.0)
 """Short rounds: some 75 micro-benchmarks take a few seconds."""
 
+QUICK = Protocol(rounds=3, warm_up_s=0.015, budget_s=1.0)
+
 TRIES = 3
 
 
@@ -28,6 +30,7 @@ def calibrate(
     *,
     wide: Calibration | None = None,
     quiet: Quiet | None = None,
+    protocol: Protocol = ROUNDS,
     tell: Callable[[str], None] = lambda what: None,
 ) -> Calibration:
     """Measure the constants of a device in a dtype, with as many CPU threads as PyTorch now uses.
@@ -38,6 +41,7 @@ def calibrate(
         gate: what tells a busy machine.
         wide: the fp32 calibration for a 16-bit dtype, where it was measured already.
         quiet: waits before timing again what was disturbed; None not to wait.
+        protocol: how each micro-benchmark is timed.
         tell: called with a few words before each step.
 
     Returns:
@@ -53,7 +57,7 @@ def calibrate(
     identity = device.identity()
 
     def stopwatch(calls: Mapping[str, Call]) -> dict[str, float]:
-        return quiet_seconds(device, calls, gate, quiet or Quiet(0))
+        return quiet_seconds(device, calls, gate, quiet or Quiet(0), protocol)
 
     slots = identity["multiprocessors"] if device.kind == "cuda" else torch.get_num_threads()
     with torch.inference_mode():
@@ -68,7 +72,9 @@ def calibrate(
         return calibrator.run(wide)
 
 
-def quiet_seconds(device: Device, calls: Mapping[str, Call], gate: Gate, quiet: Quiet) -> dict[str, float]:
+def quiet_seconds(
+    device: Device, calls: Mapping[str, Call], gate: Gate, quiet: Quiet, protocol: Protocol = ROUNDS
+) -> dict[str, float]:
     """Time calls against each other, and those that a busy machine disturbed again.
 
     Args:
@@ -76,6 +82,7 @@ def quiet_seconds(device: Device, calls: Mapping[str, Call], gate: Gate, quiet: 
         calls: what to time, by name.
         gate: what tells a busy machine.
         quiet: waits before each further try.
+        protocol: how each call is timed.
 
     Returns:
         Median seconds of a call; of a call that was never undisturbed, the least median of all tries.
@@ -83,7 +90,7 @@ def quiet_seconds(device: Device, calls: Mapping[str, Call], gate: Gate, quiet: 
     medians: dict[str, float] = {}
     disturbed = dict(calls)
     for _ in range(TRIES):
-        found = time_variants(device, disturbed, ROUNDS, gate)
+        found = time_variants(device, disturbed, protocol, gate)
         allocator.trim()
         for name, samples in found.items():
             median = samples.timing().median_s

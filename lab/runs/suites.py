@@ -15,6 +15,7 @@ Sizes = dict[str, dict[str, Any]]
 
 CPU = ("backends", "memory", "scaling", "causal", "decode")
 ALL = (
+    "calibrate",
     *CPU,
     "first_call",
     "mask",
@@ -25,6 +26,7 @@ ALL = (
     "kv_int8",
     "training",
     "model",
+    "flops",
 )
 SUITES = {"cpu": CPU, "all": ALL}
 
@@ -50,6 +52,7 @@ QUICK: Sizes = {
     "kv_int8": {"lengths": (512,)},
     "training": {"lengths": (512,)},
     "model": {"lengths": (128,)},
+    "flops": {"lengths": (256,)},
 }
 QUICK_ROUNDS = 5
 TAKEN_OVER = ("device", "dtype", "threads", "seed", "warm_heap", "quick")
@@ -73,6 +76,6 @@ def members(spec: JobSpec) -> tuple[JobSpec, ...]:
     taken = {name: getattr(spec, name) for name in TAKEN_OVER}
     found = []
     for name in SUITES[spec.experiment]:
-        sizes = {"rounds": QUICK_ROUNDS, **QUICK[name]} if spec.quick else THOROUGH.get(name, {})
+        sizes = {"rounds": QUICK_ROUNDS, **QUICK.get(name, {})} if spec.quick else THOROUGH.get(name, {})
         found.append(replace(default_spec(name, **sizes), **taken))
     return tuple(found)

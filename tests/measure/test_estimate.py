@@ -7,12 +7,26 @@ import pytest
 
 from lab import runs
 from lab.cost.calls import AttentionCall
+from lab.cost.prediction import predict_attention
 from lab.cost.traffic import peak_extra_bytes
 from lab.measure import estimate as module
 from lab.measure import host
-from lab.measure.estimate import FIRST_GUESS, FROM_LAST_RUN, estimate
+from lab.measure.calibrations import calibrations_of
+from lab.measure.durations import (
+    CALLS_BEFORE_ROUNDS,
+    CALLS_FOR_MEMORY,
+    CELL_S,
+    FIRST_GUESS,
+    FROM_CALIBRATION,
+    FROM_LAST_RUN,
+    POINTS_PER_SHAPE,
+    START_S,
+)
+from lab.measure.estimate import CALIBRATION_S, estimate
 from lab.measure.need import WARM_HEAP_FACTOR, input_bytes
+from lab.measure.plan import parts_of
 from lab.runs import JobSpec, Point, Run, Timing
+from lab.runs.suites import members
 
 GIB = 2**30
 
@@ -90,7 +104,7 @@ def test_longer_contexts_are_scaled_by_their_work() -> None:
     last = finished(job, 1.0, 30)
     longer = estimate(replace(job, lengths=(4096,)), last)
     rounds_and_warm_up = longer.seconds - estimate(job, last).seconds
-    assert rounds_and_warm_up > 3 * (job.rounds + module.CALLS_BEFORE_ROUNDS)  # 4 s a call instead of 1
+    assert rounds_and_warm_up > 3 * (job.rounds + CALLS_BEFORE_ROUNDS)  # 4 s a call instead of 1
 
 
 def test_the_last_run_of_another_experiment_is_better_than_a_guess() -> None:
@@ -119,3 +133,57 @@ def test_a_card_is_asked_for_its_own_memory(monkeypatch: pytest.MonkeyPatch) -> 
     expected = estimate(spec(lengths=(512, 65_536)))
     assert expected.free_bytes == 8 * GIB
     assert expected.refused_lengths == (65_536,)
+
+
+def calibrated(threads: int = 2) -> Run:
+    import sys
+
+    sys.path.insert(0, str(Path(__file__).parents[1] / "cost"))
+    from calibrations import cpu
+
+    return Run(
+        run_id="2026-01-02T000000-calibrate-abcdef", spec=spec("calibrate", dtype="fp32"),
+        environment={"device_kind": "cpu", "threads": threads}, points=(), status="finished",
+        ceilings={"calibrations": {"fp32": cpu().to_dict()}},
+        created_utc="2026-01-02T00:00:00Z", finished_utc="2026-01-02T00:00:40Z",
+    )  # fmt: skip
+
+
+def test_calls_take_what_a_calibration_of_this_type_and_thread_count_predicts() -> None:
+    job = spec(dtype="fp32", lengths=(4096,), implementations=("naive_inplace",))
+    runs.save(calibrated(threads=7))
+    assert estimate(job).basis == FIRST_GUESS
+    runs.save(calibrated())
+    expected = estimate(job)
+    assert expected.basis == FROM_CALIBRATION
+    calibration = calibrations_of(calibrated())["fp32"]
+    call_s = predict_attention(
+        "naive_inplace", calibration, batch=1, heads=12, kv_heads=12, q_len=4096, kv_len=4096, head_dim=64,
+        causal=True,
+    ).seconds  # fmt: skip
+    calls = CALLS_BEFORE_ROUNDS + job.rounds + CALLS_FOR_MEMORY
+    assert expected.seconds == pytest.approx(2 * START_S + 2 * CELL_S + calls * call_s)
+    assert estimate(replace(job, dtype="bf16")).basis != FROM_CALIBRATION
+
+
+def test_a_calibration_takes_as_long_as_the_last_one() -> None:
+    job = spec("calibrate", dtype="fp32")
+    first = estimate(job)
+    assert (first.seconds, first.peak_bytes) == (START_S + CALIBRATION_S, 0)
+    assert estimate(replace(job, dtype="bf16")).seconds == START_S + 2 * CALIBRATION_S
+    runs.save(calibrated())
+    assert estimate(job).seconds == 40
+
+
+def test_experiments_of_many_variants_take_longer_than_one_of_the_same_shapes() -> None:
+    shapes = {"lengths": (512,), "implementations": ()}
+    few, many = estimate(spec("scaling", **shapes)), estimate(spec("accuracy", **shapes))
+    points = POINTS_PER_SHAPE["accuracy"] / 3  # naive, math, flash
+    assert many.seconds - 2 * START_S == pytest.approx(points * (few.seconds - 2 * START_S))
+
+
+def test_a_suite_takes_what_its_experiments_take_in_shared_processes() -> None:
+    whole = estimate(spec("all", dtype="fp32"))
+    each = [estimate(member) for member in members(spec("all", dtype="fp32"))]
+    starts = sum(START_S * len(parts_of(member.experiment)) for member in members(spec("all")))
+    assert whole.seconds == pytest.approx(sum(one.seconds for one in each) - starts + 2 * START_S)

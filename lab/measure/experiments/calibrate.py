@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import torch
 
-from lab.measure.calibrate import calibrate
+from lab.measure.calibrate import QUICK, ROUNDS, calibrate
 from lab.measure.events import Events
 from lab.measure.experiments.base import Experiment
 from lab.measure.gate import gate_for
@@ -34,7 +34,8 @@ class Calibrate(Experiment):
         if part not in self.parts:
             return
         gate = gate_for(job.device.kind, torch.get_num_threads())
-        calibration = calibrate(job.device, job.dtype, gate, tell=events.progress)
+        protocol = QUICK if job.spec.quick else ROUNDS
+        calibration = calibrate(job.device, job.dtype, gate, protocol=protocol, tell=events.progress)
         each = [calibration] if calibration.wide is None else [calibration, calibration.wide]
         largest = calibration.bandwidth.points[-1]
         events.ceilings(
