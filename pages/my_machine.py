@@ -123,7 +123,7 @@ with left:
     labels = run_files.names((*kept, *reference_runs()), uploaded)
     with_points = [run_id for run_id, run in known.items() if run.points]
     first = [run_id for run_id in with_points if run_id in own][: MOST_RUNS - 2]
-    first += [run.run_id for run in (*uploaded, *reference_runs()) if run.points and run.run_id not in own]
+    first += [run.run_id for run in (*uploaded, reference_runs()[0]) if run.points and run.run_id not in own]
     picked = st.multiselect(
         "Runs side by side", with_points, default=first[:MOST_RUNS], format_func=labels.__getitem__,
         max_selections=MOST_RUNS, key=f"{PAGE}_runs_{len(uploaded)}",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 from lab.cost.calibration import DecodeRate
@@ -21,6 +22,33 @@ FLASH_DECODING_TABLE = "D20"
 FUSED_FORWARD_TABLES = ("D09", "D10", "D11", "D12")
 WAVES_CELL = (1, 131072)
 """Batch and keys of the one row that gives what a block streams alone."""
+
+PASSES = {"fwd": Fraction(1), "fwd+bwd": 1 + Fraction(5, 2)}
+"""FLOPs counted over those of the forward pass, whose two products have five in a fused backward pass.
+
+Source: benchmarks/benchmark_flash_attention.py of Dao-AILab/flash-attention, which the tables were made with.
+"""
+
+
+def counted_flops(config: Mapping[str, Any], batch: int, heads: int, length: int) -> int:
+    """Count a call's FLOPs as the tables do that print TFLOP/s: causal work is half of the dense work.
+
+    Args:
+        config: of the table: head_dim, causal, and the mode, one of PASSES.
+        batch: sequences.
+        heads: query heads, as many as key/value heads.
+        length: queries, as many as keys.
+
+    Returns:
+        FLOPs. Dividing them by the printed rate gives the time that was measured.
+
+    Raises:
+        ValueError: a mode that the convention does not cover.
+    """
+    if config["mode"] not in PASSES:
+        raise ValueError(f"mode must be one of {', '.join(PASSES)}, got {config['mode']!r}")
+    dense = int(attention_flops(batch, heads, length, length, config["head_dim"], False))
+    return int(PASSES[config["mode"]] * dense / (2 if config["causal"] else 1))
 
 
 def waves_cells(tables: Sequence[Mapping[str, Any]], sheet: DataSheet) -> list[Cell]:
@@ -99,9 +127,7 @@ def sheet_cells(tables: Sequence[Mapping[str, Any]], sheet: DataSheet) -> list[C
                 head_dim=config["head_dim"],
                 causal=config["causal"],
             )
-            # The table's own convention: causal work is half of the dense work.
-            dense = attention_flops(batch, heads, length, length, config["head_dim"], False)
-            counted = float(dense) / 2 if config["causal"] else float(dense)
+            counted = counted_flops(config, batch, heads, length)
             measured = counted / row[columns.index("flash2")] / 1e12
             cells.append(Cell(family, f"T = {length}", prediction.seconds, measured))
     return cells

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from lab.runs.point import Point, Timing
+from lab.runs.published import published_runs
 from lab.runs.run import Run
 from lab.runs.spec import JobSpec
 
@@ -26,9 +27,12 @@ MIB = 2**20
 
 @cache
 def reference_runs() -> tuple[Run, ...]:
-    """Return the bundled reference runs, the chapter's card first."""
-    text = (DATA / "chapter_measurements.json").read_text(encoding="utf-8")
-    return (chapter_run(json.loads(text)),)
+    """Return the bundled reference runs: the chapter's card, then the published tables of other cards."""
+    chapter, tables = (
+        json.loads((DATA / f"{name}.json").read_text(encoding="utf-8"))
+        for name in ("chapter_measurements", "published_tables")
+    )
+    return (chapter_run(chapter), *published_runs(tables))
 
 
 def chapter_run(facts: Mapping[str, Any]) -> Run:

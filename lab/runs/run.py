@@ -12,7 +12,8 @@ from lab.runs.checks import Check, Record, many, one_of, optional, pattern, reco
 from lab.runs.point import Point
 from lab.runs.spec import JobSpec
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""Raised when a field is added that an older lab would not know; lab/runs/store.py says what each one brought."""
 RUN_STATUSES = ("running", "finished", "cancelled", "crashed", "out_of_memory", "refused")
 RUN_ID = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}"
 MAX_POINTS = 20_000
@@ -38,6 +39,7 @@ class Run(Record):
         created_utc, finished_utc: ISO 8601, to the second; None where a reference run states none.
         recorded_on: the device of a bundled reference run; None for a run of this machine.
         source: where a reference run was published.
+        title: what a reference run is called where several are of one device.
 
     Raises:
         ValueError: a value is not allowed.
@@ -57,6 +59,7 @@ class Run(Record):
     finished_utc: str | None = None
     recorded_on: str | None = None
     source: str | None = None
+    title: str | None = None
 
     CHECKS: ClassVar[Mapping[str, Check]] = {
         "run_id": pattern(RUN_ID, "letters, digits, dots, dashes and underscores"),
@@ -73,6 +76,7 @@ class Run(Record):
         "finished_utc": optional(_time),
         "recorded_on": optional(text(200)),
         "source": optional(text(1000)),
+        "title": optional(text(100)),
     }
 
     @property

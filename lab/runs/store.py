@@ -8,20 +8,18 @@ import os
 import re
 import tempfile
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from lab.runs.migrations import MIGRATIONS
 from lab.runs.privacy import cleaned
 from lab.runs.run import RUN_ID, SCHEMA_VERSION, Run
 
 MAX_FILE_BYTES = 16 * 2**20
 REPLACE_TRIES = 5
 REPLACE_PAUSE_S = 0.02
-MIGRATIONS: dict[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
-"""By the older schema's number: what turns its dictionary into one of the next schema."""
 
 
 class RunFileError(ValueError):
@@ -69,7 +67,7 @@ def from_text(text: str | bytes, name: str = "the run file") -> Run:
         raise RunFileError(
             f"{name} is damaged: it is not the JSON of a run ({_first_line(error)})."
         ) from None
-    if not isinstance(data, dict) or not isinstance(data.get("schema"), int) or "points" not in data:
+    if not isinstance(data, dict) or type(data.get("schema")) is not int or "points" not in data:
         raise RunFileError(f"{name} is not a run file: it lacks the fields 'schema' and 'points'.")
     return _from_dict(data, name)
 
@@ -81,12 +79,12 @@ def _from_dict(data: dict[str, Any], name: str) -> Run:
             f"{name} was written by a newer version of the lab (schema {schema}; this one reads up to "
             f"{SCHEMA_VERSION}): update the lab to open it."
         )
+    if schema < min(MIGRATIONS, default=SCHEMA_VERSION):
+        raise RunFileError(f"{name} has schema {schema}, which no version of the lab wrote.")
     try:
-        while data["schema"] < SCHEMA_VERSION:
-            data = MIGRATIONS[data["schema"]](data)
+        for number in range(schema, SCHEMA_VERSION):
+            data = MIGRATIONS[number](data)
         return Run.from_dict(data)
-    except KeyError:
-        raise RunFileError(f"{name} has schema {schema}, which no version of the lab wrote.") from None
     except (ValueError, TypeError, AttributeError) as error:
         raise RunFileError(f"{name} is damaged: {_first_line(error)}.") from None
 

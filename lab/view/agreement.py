@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
+from lab.cost import catalog
+from lab.cost.calibration import Calibration
 from lab.cost.chapter_card import FUSED_CELL, ITEM_CELL, LAUNCH_CELL, STREAM_CELL
+from lab.cost.datasheet import from_sheet
 from lab.cost.score import FITTED, HELD_OUT, Cell, Score, score
 from lab.cost.traffic import peak_extra_bytes
 from lab.measure.calibrations import COST_NAMES, predict_point
@@ -16,6 +19,10 @@ from lab.view.format import tokens_label
 from lab.view.points import kind_of
 
 TIME, PEAK = "time", "peak"
+PLAIN = ("selftest", "scaling", "causal", "decode", "gqa", "first_call", "memory")
+"""Experiments whose points are calls of attention alone, which is what lab.cost predicts."""
+FORWARD_KERNELS = ("FlashAttention-2",)
+"""Kernels of published tables that the data sheet of their card predicts, as `python -m lab validate` does."""
 
 
 @dataclass(frozen=True)
@@ -67,13 +74,23 @@ def predicted_of(run: Run, point: Point, quantity: str) -> float | None:
     """The prediction of a point; None where its kernel is not modelled or its device not calibrated."""
     if quantity == PEAK:
         return _predicted_peak(run, point)
-    calibration = calibrations.of_run(run, point.dtype)
+    if point.experiment not in PLAIN:
+        return None
+    calibration = _sheet_of(run, point) if run.title is not None else calibrations.of_run(run, point.dtype)
     if calibration is None:
         return None
     # The chapter names no kernel for its decode steps; on that card SDPA had the memory-efficient one alone.
     known = run.run_id == CHAPTER_RUN_ID and point.implementation == "sdpa"
     found = predict_point(replace(point, implementation="efficient") if known else point, calibration)
     return None if found is None else found.seconds
+
+
+def _sheet_of(run: Run, point: Point) -> Calibration | None:
+    """The data sheet of the card that a published table names, for the kernels and shapes it says something of."""
+    card_id = str(run.environment.get("card"))
+    if point.q_len == 1 or point.variant not in FORWARD_KERNELS or card_id not in catalog.hardware():
+        return None
+    return from_sheet(catalog.card(card_id), point.dtype)
 
 
 def _predicted_peak(run: Run, point: Point) -> float | None:

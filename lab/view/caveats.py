@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from lab.runs import Point, Run
+from lab.view.format import tokens_label
+
+WHAT = {"memory": "peak memory", "scaling": "forward passes", "decode": "decode steps",
+        "training": "forward and backward passes"}  # fmt: skip
+"""What a recorded run's experiments measured, in words; others are called by their name."""
 
 
 def caveats(drawn: Iterable[tuple[Run, str]], experiments: Iterable[str]) -> str:
@@ -20,6 +25,9 @@ def caveats(drawn: Iterable[tuple[Run, str]], experiments: Iterable[str]) -> str
     sentences, kinds = [], set(experiments)
     for run, device in drawn:
         found = [point for point in run.points if point.experiment in kinds]
+        if not found:
+            sentences.append(f"Nothing of this kind is known of {device}. {contents(run)}")
+            continue
         sentences.append(_scope(found, device))
         if not any(_is_flash(point) for point in found):
             sentences.append(f"No FlashAttention kernel ran on {device}.")
@@ -29,12 +37,37 @@ def caveats(drawn: Iterable[tuple[Run, str]], experiments: Iterable[str]) -> str
     return "What this does not show: " + " ".join(sentences)
 
 
-def _scope(found: list[Point], device: str) -> str:
-    shapes = sorted({(point.heads, point.kv_heads, point.head_dim) for point in found})
-    words = ", ".join(
-        f"{heads} heads of {dim}" + ("" if kv_heads == heads else f" on {kv_heads} KV heads")
-        for heads, kv_heads, dim in shapes
+def contents(run: Run) -> str:
+    """Say what a run holds, for a reader whose page shows something else.
+
+    Args:
+        run: recorded, measured here or uploaded.
+
+    Returns:
+        One sentence.
+    """
+    if not run.points:
+        return run.message or "This run holds no points."
+    what = dict.fromkeys(WHAT.get(point.experiment, point.experiment) for point in run.points)
+    shapes = dict.fromkeys(_shape(point) for point in run.points)
+    lengths = [point.kv_len for point in run.points]
+    names = dict.fromkeys(point.variant or point.implementation for point in run.points)
+    span = " to ".join(dict.fromkeys(tokens_label(length) for length in (min(lengths), max(lengths))))
+    return (
+        f"This run holds {', '.join(what)} of {', '.join(shapes)}, T = {span} ({', '.join(names)}); a page draws "
+        "those of its own shape, mask and batch."
     )
+
+
+def _shape(point: Point) -> str:
+    on = "" if point.heads == point.kv_heads else f" on {point.kv_heads} KV heads"
+    return f"{point.heads} heads of {point.head_dim}{on}"
+
+
+def _scope(found: list[Point], device: str) -> str:
+    ordered = sorted(found, key=lambda point: (point.heads, point.kv_heads, point.head_dim))
+    shapes = dict.fromkeys(_shape(point) for point in ordered)
+    words = ", ".join(shapes)
     return f"One device ({device}), one shape ({words})." if len(shapes) == 1 else f"{device}: {words}."
 
 

@@ -51,8 +51,24 @@ def of_card(card_id: str, dtype: str) -> Ceilings | None:
     return Ceilings(f"{card.name} data sheet", "; ".join(card.sources), float(flops), float(bandwidth))
 
 
+def of_sheet(run: Run | None, dtype: str) -> Ceilings | None:
+    """The ceilings of the data sheet of the card that a published run names.
+
+    Args:
+        run: bundled; None for none.
+        dtype: the number type of the matmul rate.
+
+    Returns:
+        The ceilings; None where the run names no card of the catalogue, or its sheet states no rate.
+    """
+    card_id = str(run.environment.get("card")) if run is not None and run.recorded_on is not None else ""
+    return of_card(card_id, dtype) if card_id in catalog.hardware() else None
+
+
 def reference(recorded: Run | None, dtype: str) -> Ceilings:
     """The ceilings drawn before anything is measured here: the recorded card's, else a data sheet's.
+
+    A published table states no ceilings of its card: then the sheet is that card's, where it names one.
 
     Args:
         recorded: the run that the reader compares with.
@@ -61,7 +77,7 @@ def reference(recorded: Run | None, dtype: str) -> Ceilings:
     Raises:
         ValueError: the fallback card states no rate for this type.
     """
-    found = of_run(recorded, dtype) or of_card(SHEET_CARD, dtype)
+    found = of_run(recorded, dtype) or of_sheet(recorded, dtype) or of_card(SHEET_CARD, dtype)
     if found is None:
         raise ValueError(f"the data sheet of {SHEET_CARD} states no {dtype} rate")
     return found

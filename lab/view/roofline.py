@@ -106,7 +106,7 @@ def roofs(scene: Scenario, device: str, run: Run | None, dtype_here: str) -> Roo
                 _recorded_sheet(scene.recorded, scene.dtype), calibrations.call_launch_s(known),
             )  # fmt: skip
     sheet = ceilings.of_card(device, scene.dtype) if device in catalog.hardware() else None
-    sheet = sheet or ceilings.reference(None, scene.dtype)
+    sheet = sheet or ceilings.reference(scene.recorded if device == RECORDED else None, scene.dtype)
     return Roofs(sheet.name, scene.dtype, "cuda", None, sheet)
 
 

@@ -50,7 +50,8 @@ def names(runs: Sequence[Run], uploaded: Sequence[Run]) -> dict[str, str]:
     for run, suffix in [*((run, "") for run in runs), *((run, ", uploaded") for run in uploaded)]:
         when = (run.created_utc or "").replace("T", " ")[:16]
         what = "published" if run.recorded_on is not None else run.spec.experiment
-        found[run.run_id] = " · ".join(part for part in (short_name(run), what, when) if part) + suffix
+        parts = (run.title,) if run.title is not None else (short_name(run), what, when)
+        found[run.run_id] = " · ".join(part for part in parts if part) + suffix
     return found
 
 

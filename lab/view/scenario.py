@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import streamlit as st
@@ -18,6 +19,7 @@ from lab import runs
 from lab.cost import catalog
 from lab.cost.shapes import ModelShape
 from lab.view.axes import TOKENS
+from lab.view.caveats import contents
 from lab.view.ceilings import short_name
 from lab.view.format import tokens_label
 from lab.view.palette import Palette, palette
@@ -87,9 +89,10 @@ def _model_names() -> dict[str, str]:
     return {key: shape.name for key, shape in catalog.models().items()}
 
 
+@cache
 def recorded_runs() -> dict[str, runs.Run]:
-    """The runs that came with the lab, by the label under which they are offered."""
-    return {short_name(run): run for run in runs.reference_runs()}
+    """The runs that came with the lab and have points, by the label under which they are offered."""
+    return {run.title or short_name(run): run for run in runs.reference_runs() if run.points}
 
 
 def choices() -> tuple[Choice, ...]:
@@ -120,7 +123,10 @@ def sidebar() -> Scenario:
     with st.sidebar:
         for choice in offered:
             _widget(choice)
-    return current()
+        scene = current()
+        if scene.recorded is not None and scene.recorded.title is not None:
+            st.caption(contents(scene.recorded))
+    return scene
 
 
 def current() -> Scenario:

@@ -10,6 +10,9 @@ import pytest
 
 from lab import runs
 from lab.runs import JobSpec, RunFileError, new_run, reference_runs, to_text
+from lab.runs.migrations import MIGRATIONS
+
+FIXTURES = Path(__file__).parent / "fixtures"
 
 
 @pytest.fixture(autouse=True)
@@ -82,7 +85,8 @@ def changed(**fields: object) -> str:
         ("[" * 100_000, "damaged"),
         (changed(schema=runs.SCHEMA_VERSION + 1), "newer version of the lab"),
         (changed(schema=0), "no version of the lab wrote"),
-        (changed(schema=True), "damaged|not a run file"),
+        (changed(schema=1), "schema 1 and a field 'title', which that schema did not have"),
+        (changed(schema=True), "not a run file"),
         (changed(points=3), "points is 3; it must be a list"),
         (changed(points=[{}]), "lacks the field"),
         (changed(run_id="../../etc/passwd"), "run_id"),
@@ -117,14 +121,32 @@ def test_a_huge_file_is_not_read(tmp_path: Path) -> None:
         runs.load(path)
 
 
-def test_an_older_schema_is_migrated(monkeypatch: pytest.MonkeyPatch) -> None:
-    from lab.runs import store
+@pytest.mark.parametrize("name", ["schema_1_first", "schema_1_last"])
+def test_a_file_that_an_older_lab_wrote_is_migrated(name: str) -> None:
+    text = (FIXTURES / f"{name}.json").read_text(encoding="utf-8")
+    was = json.loads(text)
+    run = runs.from_text(text)
+    assert (was["schema"], run.schema, run.title) == (1, runs.SCHEMA_VERSION, None)
+    assert len(run.points) == len(was["points"]) > 0
+    for point, old in zip(run.points, was["points"], strict=True):
+        now = json.loads(json.dumps(point.to_dict()))
+        assert {key: now[key] for key in old} == old
+        assert {key: now[key] for key in now if key not in old} in ({}, {"variant": None, "measures": {}})
+        assert point.accepted
+    assert run.spec.quick == was["spec"].get("quick", False)
+    assert runs.from_text(to_text(run)) == run
 
-    def from_zero(data: dict) -> dict:
-        return {**data, "schema": 1, "points": data["points"]}
 
-    monkeypatch.setitem(store.MIGRATIONS, 0, from_zero)
-    assert store.from_text(changed(schema=0)) == reference_runs()[0]
+def test_the_first_files_lack_what_the_last_ones_have() -> None:
+    first, last = (
+        json.loads((FIXTURES / f"schema_1_{which}.json").read_text("utf-8")) for which in ("first", "last")
+    )
+    assert last["points"][0].keys() - first["points"][0].keys() == {"variant", "measures"}
+    assert last["spec"].keys() - first["spec"].keys() == {"quick"}
+
+
+def test_every_schema_before_this_one_has_a_migration() -> None:
+    assert sorted(MIGRATIONS) == list(range(1, runs.SCHEMA_VERSION))
 
 
 def test_no_run_file_names_the_host_the_user_or_a_path() -> None:

@@ -99,7 +99,7 @@ def test_retrieved_text_lengthens_the_prompt() -> None:
 
 def test_rates_are_counted_flops_over_recorded_times() -> None:
     at = open_page("count_the_work", count_the_work_shown="rate")
-    (run,) = runs.reference_runs()
+    run = runs.reference_runs()[0]
     expected = {
         attention_flops(1, 12, point.kv_len, point.kv_len, 64, True) / point.timing.median_s
         for point in run.points
@@ -112,7 +112,7 @@ def test_rates_are_counted_flops_over_recorded_times() -> None:
 
 def test_how_time_scales_fits_the_printed_exponents() -> None:
     at = open_page("how_time_scales")
-    (run,) = runs.reference_runs()
+    run = runs.reference_runs()[0]
     table = at.main.get("dataframe")[0].value.set_index(["implementation", "type"])
     for name, printed in run.tables["fitted_exponents_T_ge_1024"].items():
         dtype, implementation = name.split("_")
@@ -135,7 +135,7 @@ def test_an_exponent_follows_its_range() -> None:
 
 
 def test_the_launch_floor_is_the_chapters_shortest_decode_step() -> None:
-    (run,) = runs.reference_runs()
+    run = runs.reference_runs()[0]
     shortest = min(point.timing.median_s for point in run.points if point.q_len == 1 and point.timing)
     assert set(line(open_page("how_time_scales"), "floor_reference").values()) == {shortest}
 
@@ -192,7 +192,7 @@ def test_a_first_call_is_set_against_the_warm_one() -> None:
 
 def test_which_kernel_ran_gives_the_recorded_reasons_and_errors() -> None:
     at = open_page("which_kernel_ran")
-    (run,) = runs.reference_runs()
+    run = runs.reference_runs()[0]
     table = at.main.get("table")[0].value
     assert table.loc["flash", "fp16"] == run.tables["backends"]["flash"]["fp16"]
     assert table.loc["cuDNN", "fp16"] == run.tables["backends"]["cudnn"]["fp16"]

@@ -3,11 +3,13 @@ import ast
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from lab import runs
 from lab.cost import catalog
 from lab.measure import jobs
-from lab.view import navigation, scenario
+from lab.view import ceilings, navigation, scenario
 from lab.view.axes import TOKENS
-from tests.view.pages import FILES, ROOT, open_page
+from lab.view.caveats import contents
+from tests.view.pages import FILES, ROOT, chart, faults, go, open_page
 
 
 @pytest.fixture(autouse=True)
@@ -82,3 +84,29 @@ def test_a_pages_first_statement_is_the_guard(file: str) -> None:
     body = ast.parse((ROOT / "pages" / f"{file}.py").read_text(encoding="utf-8")).body
     first = next(node for node in body[1:] if not isinstance(node, ast.Import | ast.ImportFrom))
     assert ast.unparse(first) == "navigation.guard()"
+
+
+def test_recorded_runs_are_offered_by_unique_names_and_all_have_points() -> None:
+    offered = scenario.recorded_runs()
+    assert next(iter(offered)) == "the chapter's card"
+    assert all(run.points and run.recorded_on for run in offered.values())
+    assert len(offered) == sum(bool(run.points) for run in runs.reference_runs())
+
+
+@pytest.mark.parametrize("name", ["D01", "D09", "D20"])
+def test_a_published_run_draws_no_point_of_another_shape_and_every_page_says_what_it_holds(name: str) -> None:
+    label, run = next(item for item in scenario.recorded_runs().items() if item[1].run_id.endswith(name))
+    at = open_page("start_here", recorded=label)
+    for file in FILES:
+        go(at, file)
+        assert faults(at) == []
+        assert contents(run) in [caption.value for caption in at.sidebar.caption]
+        if file != "my_machine":  # where all runs stand side by side
+            assert {row["kind"] for row in chart(at)[1].get("points", ())} <= {"refused", "measured"}
+
+
+def test_the_roof_of_a_published_run_is_the_data_sheet_of_its_card() -> None:
+    run = next(run for run in runs.reference_runs() if run.run_id == "published-D09")
+    card = catalog.card("h100-sxm")
+    assert ceilings.reference(run, "fp16").flops_per_s == card.dense_flops["fp16"]
+    assert ceilings.reference(run, "fp16").bytes_per_s == card.memory_bandwidth_bytes_per_s
