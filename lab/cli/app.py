@@ -2,7 +2,7 @@
 
 import typer
 
-from lab.cli import measure, runs
+from lab.cli import measure, runs, trust
 from lab.cli.compare import compare_runs
 from lab.cli.cost import cost
 from lab.cli.exits import EXIT_CODES_HELP
@@ -25,6 +25,8 @@ for experiment, words in measure.EXPERIMENT_HELP.items():
 app.command("env", rich_help_panel="Measure")(runs.env)
 app.command("cost", rich_help_panel="Predict")(cost)
 app.command("validate", rich_help_panel="Predict")(validate)
+app.command("null", rich_help_panel="Trust")(trust.null)
+app.command("cross-check", rich_help_panel="Trust")(trust.cross_check)
 app.command("runs", rich_help_panel="Runs")(runs.list_all)
 app.command("show", rich_help_panel="Runs")(runs.show)
 app.command("compare", rich_help_panel="Runs")(compare_runs)

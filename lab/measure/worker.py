@@ -1,7 +1,7 @@
 """The measuring child: runs one part of one job, and tells its parent one JSON line at a time.
 
-`python -m lab.measure.worker --part time|memory|environment|cold` reads a JobSpec as one JSON line on
-standard input, which then stays open: its end means that the parent died, and the child exits at once.
+`python -m lab.measure.worker --part PART` (see PARTS) reads a JobSpec as one JSON line on standard input,
+which then stays open: its end means that the parent died, and the child exits at once.
 SIGTERM (or Ctrl+C) cancels. Both are seen by threads of their own that never wait for PyTorch, so that a call
 of ten seconds delays neither.
 
@@ -25,6 +25,7 @@ from lab.runs import JobSpec
 if TYPE_CHECKING:  # PyTorch is loaded only once the threads that watch for the end are there
     from lab.measure.job import Job
 
+PARTS = ("time", "memory", "environment", "cold", "null", "cross_check")
 CANCEL_SIGNALS = ("SIGTERM", "SIGINT")
 FINISHED, CRASHED, REFUSED, CANCELLED = 0, 1, 2, 143
 
@@ -39,7 +40,7 @@ def main(arguments: list[str] | None = None) -> int:
         The exit code.
     """
     parser = argparse.ArgumentParser(prog="python -m lab.measure.worker", description=__doc__)
-    parser.add_argument("--part", required=True, choices=("time", "memory", "environment", "cold"))
+    parser.add_argument("--part", required=True, choices=PARTS)
     part = parser.parse_args(arguments).part
     # Before anything starts a thread: every thread inherits the block, and only the one that waits is told.
     _block_signals()
@@ -63,7 +64,7 @@ def run_job(data: Any, part: str, events: Events) -> int:
 
     Args:
         data: the JobSpec as a dictionary.
-        part: "time", "memory", "environment" or "cold" (a fresh process of the first-call experiment).
+        part: one of PARTS.
         events: where everything is told, the end included.
 
     Returns:
@@ -88,25 +89,32 @@ def run_part(job: Job, part: str, events: Events) -> None:
 
     Args:
         job: as opened on its device.
-        part: "time", "memory", "environment" or "cold" (a fresh process of the first-call experiment).
+        part: one of PARTS; "cold" is a fresh process of the first-call experiment, "null" and "cross_check"
+            test the clock itself.
         events: where everything is told but the end.
     """
     import torch
 
     from lab.measure import allocator
+    from lab.measure.accelerators import others
+    from lab.measure.clock_tests import CLOCK_TESTS
     from lab.measure.environment import environment
     from lab.measure.experiments.registry import EXPERIMENTS
 
-    if part in ("time", "cold") and job.warm_heap:
+    if part in ("time", "cold", *CLOCK_TESTS) and job.warm_heap:
         allocator.keep_heap()
-    events.environment(environment(job))
     if part == "environment":
+        events.environment(environment(job) | others(job.device.kind))
         return
+    events.environment(environment(job))
     with torch.inference_mode():
         if job.device.kind == "cpu" and part != "cold":  # there, starting threads is part of what is timed
             _start_threads()
             allocator.limit_memory(job.device.free_bytes())
-        EXPERIMENTS[job.spec.experiment].run(job, part, events)
+        if part in CLOCK_TESTS:
+            CLOCK_TESTS[part](job, events)
+        else:
+            EXPERIMENTS[job.spec.experiment].run(job, part, events)
 
 
 def _start_threads() -> None:

@@ -25,6 +25,7 @@ EXPERIMENTS = (
     "first_call",
     "training",
     "model",
+    "flops",
     "cpu",
     "all",
 )
@@ -54,6 +55,7 @@ MAX_BATCH = 65_536
 MAX_HEADS = 4096
 MAX_HEAD_DIM = 4096
 MAX_CELLS = 64
+MAX_REPEATS = 100
 
 device_name = pattern(
     r"auto|cpu|mps|(cuda|xpu)(:\d{1,3})?", "auto, cpu, mps, cuda, xpu or a numbered one such as cuda:1"
@@ -80,6 +82,8 @@ class JobSpec(Record):
         threads: CPU threads; None means all.
         quick: leave out what takes long: fewer cells, no compiling.
         warm_heap: keep freed CPU memory for the next call instead of paying page faults again.
+        model: whose modules the flops experiment counts, a name of the catalogue.
+        repeats: how many processes, one after the other, time every cell anew.
 
     Raises:
         ValueError: a value is not allowed.
@@ -100,6 +104,8 @@ class JobSpec(Record):
     threads: int | None = None
     warm_heap: bool = True
     quick: bool = False
+    model: str = "gpt2"
+    repeats: int = 1
 
     CHECKS: ClassVar[Mapping[str, Check]] = {
         "experiment": one_of(*EXPERIMENTS),
@@ -117,6 +123,8 @@ class JobSpec(Record):
         "threads": optional(whole(1, 4096)),
         "warm_heap": flag,
         "quick": flag,
+        "model": pattern(r"[a-z0-9][a-z0-9._-]{0,59}", "the name of a model, such as gpt2 or llama-3-8b"),
+        "repeats": whole(1, MAX_REPEATS),
     }
 
     def __post_init__(self) -> None:
@@ -153,6 +161,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "first_call": {"lengths": (512,), "implementations": ("naive", "sdpa")},
     "training": {"lengths": (256, 512, 1024)},
     "model": {"lengths": (128, 512, 1024)},
+    "flops": {"lengths": (256, 1024, 4096)},
     "cpu": {"device": "cpu"},
     "all": {},
 }

@@ -1,0 +1,224 @@
+"""Trials of the clock: one kernel timed as two variants, which must be told to be equally fast.
+
+Whatever differs between the two is the protocol's own error. The same trials beside a competing process show
+whether a disturbed time is thrown away or marked, and never passed off as a good one. No torch here.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lab.runs.comparison import TIE, Ratio, ratio_of
+from lab.runs.point import Point
+
+MOST_DIFFERENCE = 0.015
+"""Nine of ten fake differences stay below this on a quiet machine."""
+FEWEST_TIES = 0.90
+FEWEST_CLEAN = 0.90  # of the trials, else the machine was not quiet and nothing is judged
+SILENT_SHARE = 0.05  # further off the quiet time than this without a mark is a false time
+
+Cell = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One kernel, timed as two variants of the same rounds.
+
+    Args:
+        first: the point of the one.
+        second: the point of the other.
+    """
+
+    first: Point
+    second: Point
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Trial:
+        """Read a trial as the measuring process tells it.
+
+        Args:
+            data: with the points "first" and "second".
+
+        Raises:
+            ValueError: a value is not allowed.
+        """
+        return cls(Point.from_dict(data["first"]), Point.from_dict(data["second"]))
+
+    @property
+    def points(self) -> tuple[Point, Point]:
+        """Both points."""
+        return self.first, self.second
+
+    @property
+    def cell(self) -> Cell:
+        """What was timed: implementation and length."""
+        return self.first.implementation, self.first.kv_len
+
+    @property
+    def clean(self) -> bool:
+        """Whether neither point is marked."""
+        return all(point.status == "ok" for point in self.points)
+
+    @property
+    def ratio(self) -> Ratio:
+        """The first time over the second, by the lab's own comparison.
+
+        Raises:
+            ValueError: one of them was not timed.
+        """
+        found = ratio_of(self.first, self.second, paired=True)
+        if found is None:
+            raise ValueError(f"{self.first.implementation} at T = {self.first.kv_len:,} was not timed")
+        return found
+
+    @property
+    def difference(self) -> float:
+        """How far the ratio lies from one."""
+        return abs(self.ratio.value - 1)
+
+
+@dataclass(frozen=True)
+class Null:
+    """What trials without a disturbance say of the clock.
+
+    Args:
+        trials: how many were made.
+        clean: how many of them are not marked noisy; the figures below are of these.
+        median: of the fake differences.
+        p90: which nine of ten do not exceed.
+        most: the largest.
+        ties: share of verdicts "too close to call".
+    """
+
+    trials: int
+    clean: int
+    median: float
+    p90: float
+    most: float
+    ties: float
+
+    @property
+    def quiet(self) -> bool:
+        """Whether so few trials are marked that the figures can be judged."""
+        return self.clean >= max(1.0, FEWEST_CLEAN * self.trials)
+
+    @property
+    def met(self) -> bool:
+        """Whether both limits are kept."""
+        return self.p90 <= MOST_DIFFERENCE and self.ties >= FEWEST_TIES
+
+    @property
+    def verdict(self) -> str:
+        """The limits, in words."""
+        limits = (
+            f"nine of ten within {self.p90:.2%} (limit {MOST_DIFFERENCE:.1%}), "
+            f"{self.ties:.0%} too close to call (at least {FEWEST_TIES:.0%})"
+        )
+        if not self.quiet:
+            disturbed = self.trials - self.clean
+            return (
+                f"not judged: {disturbed} of {self.trials} trials were disturbed; the others: {limits}"
+                if self.clean
+                else f"not judged: all {self.trials} trials were disturbed"
+            )
+        return f"{'met' if self.met else 'MISSED'}: {limits}"
+
+
+def null_of(trials: Iterable[Trial]) -> Null:
+    """Summarise trials.
+
+    Args:
+        trials: of any cells.
+
+    Returns:
+        The figures; those of no clean trial are 0, with none tied.
+    """
+    every = list(trials)
+    clean = [trial for trial in every if trial.clean]
+    differences = [trial.difference for trial in clean]
+    if not differences:
+        return Null(len(every), 0, 0.0, 0.0, 0.0, 0.0)
+    ties = sum(trial.ratio.verdict == TIE for trial in clean) / len(clean)
+    median, p90 = (float(value) for value in np.percentile(differences, (50, 90)))
+    return Null(len(every), len(clean), median, p90, max(differences), ties)
+
+
+@dataclass(frozen=True)
+class Disturbed:
+    """What became of points timed beside a competing process.
+
+    Args:
+        points: how many were timed.
+        noisy: marked as noisy.
+        gated: not marked, after blocks were thrown away.
+        untouched: neither: no block was found disturbed.
+        off: further off the quiet time than SILENT_SHARE, marked or not.
+        silent: those of them that are not marked, each with its deviation in words.
+    """
+
+    points: int
+    noisy: int
+    gated: int
+    untouched: int
+    off: int
+    silent: tuple[str, ...]
+
+    @property
+    def verdict(self) -> str:
+        """Whether a false time was passed off as a good one, in words."""
+        word = "MISSED" if self.silent else "met"
+        return (
+            f"{word}: {len(self.silent)} of {self.points} points silently off by over {SILENT_SHARE:.0%} "
+            f"(limit 0); {self.noisy} marked noisy, {self.gated} with blocks discarded, "
+            f"{self.untouched} undisturbed, {self.off} off by over {SILENT_SHARE:.0%} in all"
+        )
+
+
+def quiet_seconds(trials: Iterable[Trial]) -> dict[Cell, float]:
+    """Give the time of each cell on a quiet machine.
+
+    Args:
+        trials: without a disturbance.
+
+    Returns:
+        By cell, the median over the clean trials; cells without one are left out.
+    """
+    found: dict[Cell, list[float]] = {}
+    for trial in trials:
+        for point in trial.points:
+            if trial.clean and point.timing is not None:
+                found.setdefault(trial.cell, []).append(point.timing.median_s)
+    return {cell: statistics.median(times) for cell, times in found.items()}
+
+
+def disturbed_of(trials: Sequence[Trial], quiet_s: Mapping[Cell, float]) -> Disturbed:
+    """Judge trials beside a competing process.
+
+    Args:
+        trials: disturbed ones.
+        quiet_s: the time of each cell on a quiet machine; other cells are left out.
+
+    Returns:
+        The counts.
+    """
+    noisy = gated = untouched = off = 0
+    silent = []
+    points = [(trial.cell, point) for trial in trials for point in trial.points if trial.cell in quiet_s]
+    for cell, point in points:
+        if point.timing is None:
+            continue
+        marked = point.status != "ok"
+        noisy += marked
+        gated += not marked and point.timing.discarded_blocks > 0
+        untouched += not marked and point.timing.discarded_blocks == 0
+        deviation = point.timing.median_s / quiet_s[cell] - 1
+        if abs(deviation) > SILENT_SHARE:
+            off += 1
+            if not marked:
+                silent.append(f"{cell[0]} at T = {cell[1]:,}: {deviation:+.1%}")
+    return Disturbed(len(points), noisy, gated, untouched, off, tuple(silent))
