@@ -2,11 +2,12 @@
 
 import streamlit as st
 
-from lab.view import navigation, scenario, skeleton
+from lab.view import glossary, navigation, scenario, skeleton
 
 st.set_page_config(page_title="Attention-cost lab", layout="wide", initial_sidebar_state=244)
 page = navigation.announce()
 scenario.sidebar()
+glossary.button()
 skeleton.style(scenario.theme())
 for sentence in scenario.notes():
     st.warning(sentence, icon=":material/link_off:")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from lab.view import charts, downloads, frames, navigation
+from lab.view import charts, code_drawer, downloads, frames, glossary, navigation, references
 from lab.view.axes import Axis
 from lab.view.format import whole
 from lab.view.palette import Palette
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 # Horizontal padding, the sidebar's spacing and the colour of chosen values have no setting of their own.
 _STYLE = """<style>
 button[aria-checked="true"], button[aria-checked="true"] p {color: TEXT_COLOUR;}
+[data-testid="stPopoverButton"], [data-testid="stPopoverButton"] * {color: TEXT_COLOUR !important;}
 [data-testid="stSliderThumbValue"] {color: TEXT_COLOUR;}
 [data-testid="stMainBlockContainer"] {padding-left: 1.5rem; padding-right: 1.5rem;}
 [data-testid="stSidebarUserContent"] {padding-left: 0; padding-right: 0;}
@@ -139,7 +140,11 @@ def show(figure: charts.Figure, key: str) -> None:
         key=key,
         alt=figure.description,
     )
-    downloads.popover(figure, key, navigation.file_of(key))
+    page = navigation.file_of(key)
+    with st.container(horizontal=True, gap="small"):
+        downloads.popover(figure, key, page)
+        if key == f"{page}_chart":
+            glossary.popover(page)
 
 
 def context_limit(scene: Scenario) -> list[tuple[float, str]]:
@@ -187,12 +192,14 @@ def limits(sentence: str) -> None:
 
 
 def closing(file: str) -> None:
-    """The place where the exercise will stand, and the way to the pages before and after.
+    """The place where the exercise will stand, code and sources, and the way to the pages before and after.
 
     Args:
         file: the page's file name.
     """
     st.container(key=f"exercise_{file}")
+    code_drawer.drawer(file)
+    references.drawer(file)
     before, after = navigation.neighbours(file)
     with st.container(horizontal=True, horizontal_alignment="distribute"):
         if before is not None:
