@@ -30,6 +30,7 @@ EXPERIMENT_HELP = {
     "model": "Hugging Face's GPT-2, eager against SDPA: time, peak memory, difference of the logits.",
     "cpu": "What the CPU alone can show: backends, memory, scaling, causal and decode in one go.",
     "all": "Every experiment in one run; with --quick in about two minutes.",
+    "flops": "FLOPs of a model's real modules, counted by PyTorch, against the formulas.",
     "training": "Forward and backward against forward alone: time and memory.",
     "causal": "Causal against full attention: what the mask saves or costs each implementation.",
     "mask": "An explicit mask against is_causal: does the fast kernel stay? And masking fewer rows.",
@@ -79,6 +80,7 @@ def command_for(experiment: str) -> Callable[..., None]:
         rounds: options.Rounds = None,
         threads: options.Threads = None,
         seed: options.Seed = None,
+        model: options.Model = None,
         page_faults: options.PageFaults = False,
         quick: options.Quick = False,
         json_lines: options.JsonLines = False,
@@ -99,6 +101,7 @@ def command_for(experiment: str) -> Callable[..., None]:
                 rounds=rounds,
                 threads=threads,
                 seed=seed,
+                model=model,
                 warm_heap=not page_faults,
                 quick=quick,
             )

@@ -25,6 +25,9 @@ Implementations = Annotated[
 Rounds = Annotated[int | None, typer.Option(help="Timed rounds.")]
 Threads = Annotated[int | None, typer.Option(help=r"CPU threads. \[default: all]")]
 Seed = Annotated[int | None, typer.Option(help=r"Of the random inputs. \[default: 0]")]
+Model = Annotated[
+    str | None, typer.Option(help=r"Whose modules flops counts, such as llama-3-8b. \[default: gpt2]")
+]
 PageFaults = Annotated[
     bool, typer.Option("--page-faults", help="CPU: let every call pay for fresh memory pages.")
 ]

@@ -91,6 +91,22 @@ def model(model_id: str) -> ModelShape:
     return _look_up("model", model_id, models())
 
 
+def config(model_id: str) -> Mapping[str, Any]:
+    """Return the configuration that a model of the catalogue was read from.
+
+    Args:
+        model_id: such as "gpt2" or "llama-3-8b".
+
+    Returns:
+        Values by name, as in the model's own config.json.
+
+    Raises:
+        ValueError: no such model in the catalogue.
+    """
+    found = {row["id"]: row["config"] for row in _rows("models.json")}
+    return MappingProxyType(_look_up("model", model_id, found))
+
+
 def card(card_id: str) -> Hardware:
     """Look up an accelerator or CPU.
 

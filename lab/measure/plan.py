@@ -1,7 +1,7 @@
 """Which child processes an experiment takes, in order. No torch."""
 
 BOTH_PARTS = ("time", "memory")
-PARTS = {"memory": ("memory",), "backends": ("memory",), "calibrate": ("time",)}
+PARTS = {"memory": ("memory",), "backends": ("memory",), "flops": ("memory",), "calibrate": ("time",)}
 """The parts of an experiment; what is not named has both."""
 
 

@@ -13,6 +13,7 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Literal
 
 import streamlit as st
 
@@ -214,7 +215,7 @@ def show_points(run: runs.Run | None, experiment: str, *, binary: bool) -> None:
     if not found:
         st.caption("Nothing of this kind has been measured on this machine yet.")
         return
-    height = "content" if len(found) <= ROWS_SHOWN else SCROLLED_PX
+    height: int | Literal["content"] = "content" if len(found) <= ROWS_SHOWN else SCROLLED_PX
     st.dataframe(
         points.table(found, binary=binary), hide_index=True, height=height, key=f"points_{experiment}"
     )

@@ -14,7 +14,8 @@ SPECS = [
         "memory", dtype="bf16", lengths=(512, 8192), batches=(4,), heads=32, kv_heads=8, head_dim=128
     ),
     default_spec("decode", device="cpu", threads=3, batches=(1, 16), implementations=("naive", "sdpa")),
-    default_spec("scaling", heads=24, kv_heads=12),
+    default_spec("scaling", heads=24, kv_heads=12, quick=True),
+    default_spec("flops", model="llama-3-8b"),
     default_spec("scaling", causal=False, rounds=3, seed=5, warm_heap=False, kv_heads=4),
 ]
 

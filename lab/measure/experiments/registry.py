@@ -12,6 +12,7 @@ from lab.measure.experiments.calibrate import Calibrate
 from lab.measure.experiments.causal import Causal
 from lab.measure.experiments.decode import Decode
 from lab.measure.experiments.first_call import FirstCall
+from lab.measure.experiments.flops import Flops
 from lab.measure.experiments.gqa import Gqa
 from lab.measure.experiments.kv_int8 import KvInt8
 from lab.measure.experiments.mask import Mask
@@ -43,6 +44,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         FirstCall(),
         Training(),
         Model(),
+        Flops(),
     )
 }
 EXPERIMENTS |= {suite.name: suite for suite in (Cpu(EXPERIMENTS), Everything(EXPERIMENTS))}

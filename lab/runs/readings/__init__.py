@@ -29,6 +29,7 @@ READERS: dict[str, Reader] = {
     "kv_int8": decode.kv_int8,
     "training": whole.training,
     "model": whole.model,
+    "flops": whole.flops,
 }
 """Who reads the points of each experiment."""
 

@@ -73,3 +73,25 @@ def training(points: Sequence[Point]) -> list[str]:
             f"times the matmul FLOPs{peak}."
         )
     return said
+
+
+def flops(points: Sequence[Point]) -> list[str]:
+    """Say whether the counter of PyTorch and the formulas agree, a sentence a length.
+
+    Args:
+        points: of the FLOP-counting experiment.
+
+    Returns:
+        Sentences.
+    """
+    said = []
+    for found in groups(points, lambda p: (p.batch, p.kv_len)).values():
+        judged = [point for point in found if "counted_flops" in point.measures]
+        equal = sum(point.status == "ok" for point in judged)
+        if judged:
+            total = sum(point.measures["counted_flops"] for point in judged)
+            said.append(
+                f"T = {judged[0].kv_len:,}: {equal} of {len(judged)} parts of a prompt and of a token are equal "
+                f"to the last FLOP, {total:.4g} in all."
+            )
+    return said
