@@ -10,6 +10,7 @@ from lab.view import (
     ceilings,
     charts,
     controls,
+    flop_counts,
     gaps,
     here,
     latex,
@@ -97,8 +98,8 @@ def takeaway() -> str:
     return f"{model.name} at T = {tokens_label(T)}: attention is {part_of} of {what} FLOPs; {where}"
 
 
-def flops_chart() -> None:
-    """FLOPs of each part against the context."""
+def flops_chart(run: Run | None) -> None:
+    """FLOPs of each part against the context; as points those that real modules were counted with."""
     grid = [max(1, T * place // 32) for place in range(1, 33)] if linear else list(TOKENS)
     lines = parts()
     works = {tokens: counted(tokens) for tokens in grid}
@@ -106,15 +107,16 @@ def flops_chart() -> None:
         item.key: [(float(tokens), float(part(work, item.key))) for tokens, work in works.items()]
         for item in lines
     }
-    skeleton.badges(measured=False, recorded_on=None, extra=skeleton.beyond(scene))
+    seen = flop_counts.marks(run, scene, phase)
+    skeleton.badges(measured=bool(seen), recorded_on=None, extra=skeleton.beyond(scene))
     found = crossing(causal)
     notes = [(found, part(counted(found), "core"), f"{whole(found)} tokens")] if found else []
     x = tokens_axis("context T (tokens)", linear_up_to=T if linear else None, room=0.24)
     what = "whole prompt" if phase == PREFILL else "one new token"
-    values = [y for curve in curves.values() for _, y in curve]
+    values = [y for curve in curves.values() for _, y in curve] + [mark.y for mark in seen]
     y = plain_axes.counts_of(f"FLOPs, all layers, {what}", values, "FLOPs", linear=linear)
     skeleton.chart(
-        PAGE, curves, [], lines,
+        PAGE, curves, seen, lines,
         Extras(limits_x=skeleton.context_limit(scene), marker_x=T, notes=notes),
         x=x, y=y, at=lambda tokens: whole(int(tokens)), value=flops_text, palette=palette,
         description="FLOPs of projections, attention core, feed-forward blocks and LM head against context.",
@@ -125,14 +127,9 @@ def draw(run: Run | None) -> None:
     """The heading and the chart that the reader chose."""
     if shown == FLOPS:
         skeleton.takeaway(takeaway())
-        flops_chart()
+        flops_chart(run)
     else:
         rates.show(PAGE, masked, run, palette, linear=linear)
-
-
-def show_rate() -> None:
-    """Pressing Measure turns to the chart on which its points will appear."""
-    st.session_state[f"{PAGE}_shown"] = RATE
 
 
 skeleton.opening(PAGE)
@@ -155,13 +152,16 @@ with left:
         flops_text(counted(T).matmul_flops),
         help=f"{whole(counted(T).matmul_flops)} FLOPs in matrix products, LM head at every new position",
     )
+    counting = shown == FLOPS
     spec = default_spec(
-        "scaling", device=scene.device, dtype=measured_dtype, batches=(scene.batch,), heads=model.heads,
-        kv_heads=model.kv_heads, head_dim=model.head_dim, causal=causal, threads=here.threads(),
-        implementations=("naive", "sdpa"),
+        "flops" if counting else "scaling", device=scene.device, dtype=measured_dtype, batches=(scene.batch,),
+        lengths=tuple(sorted({*flop_counts.LENGTHS, T})) if counting else None, heads=model.heads,
+        kv_heads=model.kv_heads, head_dim=model.head_dim, causal=causal or counting, threads=here.threads(),
+        implementations=None if counting else ("naive", "sdpa"), model=model.id if counting else None,
     )  # fmt: skip
-    panel = Panel(PAGE, spec, scene.binary, note=dtype_reason)
-    panel.controls(on_press=show_rate)
+    note = "Counts the FLOPs of the model's real modules, without weights." if counting else dtype_reason
+    panel = Panel(f"{PAGE}_{shown}", spec, scene.binary, note=note)
+    panel.controls()
 with right:
     panel.live(draw)
 
@@ -217,17 +217,22 @@ with st.expander("Every product"):
     )  # fmt: skip
 
 run = panel.run()
+timed = None if counting else run
 both = [
     *masked.marks(scene.recorded, points.time_mark, recorded=True),
-    *masked.marks(run, points.time_mark, recorded=False),
+    *masked.marks(timed, points.time_mark, recorded=False),
 ]
-names = {"measured": "this machine", "recorded": masked.sides(run)["reference"][0].name}
+names = {"measured": "this machine", "recorded": masked.sides(timed)["reference"][0].name}
 skeleton.gap(
-    gaps.times_text(
-        gaps.ratios(both, kind, prompt.LABELS, lambda mark: masked.bound(mark.series, int(mark.x), run)),
-        where, NOT_ARITHMETIC,
-    )
-    for kind, where in names.items()
+    [flop_counts.gap_text(run, scene)]
+    if counting
+    else [
+        gaps.times_text(
+            gaps.ratios(both, kind, prompt.LABELS, lambda mark: masked.bound(mark.series, int(mark.x), run)),
+            where, NOT_ARITHMETIC,
+        )
+        for kind, where in names.items()
+    ]
 )  # fmt: skip
 once, twice = (
     budget(model, prefill(scene.batch, tokens, scene.dtype, causal=causal)) for tokens in (T, 2 * T)
@@ -240,7 +245,10 @@ skeleton.misconception(
     f"{share(1 - float(once.attention_share))} of a prompt's FLOPs at T = {tokens_label(T)} and grow only "
     "with the number of tokens.",
 )
-drawn = [(run, "this machine")] if run else []
-drawn += [(scene.recorded, ceilings.short_name(scene.recorded))] if scene.recorded else []
-skeleton.limits("FLOPs are counted by hand, not timed. " + caveats(drawn, ("scaling",)))
+drawn = [(timed, "this machine")] if timed else []
+drawn += [(scene.recorded, ceilings.short_name(scene.recorded))] if scene.recorded and not counting else []
+skeleton.limits(
+    "FLOPs are counts, not times: formulas, and what PyTorch counts on the modules. "
+    + caveats(drawn, ("scaling",))
+)
 skeleton.closing(PAGE)

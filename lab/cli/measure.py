@@ -64,6 +64,11 @@ def numbers(text: str | None, name: str) -> tuple[int, ...] | None:
         raise ValueError(f"{name} is {text!r}; it must be whole numbers separated by commas") from None
 
 
+def words(text: str | None) -> tuple[str, ...] | None:
+    """Read names separated by commas."""
+    return tuple(name.strip() for name in text.split(",")) if text else None
+
+
 def command_for(experiment: str) -> Callable[..., None]:
     """Make the command that runs one experiment."""
 
@@ -86,7 +91,6 @@ def command_for(experiment: str) -> Callable[..., None]:
         json_lines: options.JsonLines = False,
     ) -> None:
         with usage_errors():
-            names = tuple(name.strip() for name in implementations.split(",")) if implementations else None
             spec = default_spec(
                 experiment,
                 device=device,
@@ -97,7 +101,7 @@ def command_for(experiment: str) -> Callable[..., None]:
                 kv_heads=kv_heads if kv_heads is not None else heads,
                 head_dim=head_dim,
                 causal=causal,
-                implementations=names,
+                implementations=words(implementations),
                 rounds=rounds,
                 threads=threads,
                 seed=seed,
@@ -105,8 +109,7 @@ def command_for(experiment: str) -> Callable[..., None]:
                 warm_heap=not page_faults,
                 quick=quick,
             )
-        run = measure_to_json_lines(spec) if json_lines else measure_for_people(spec)
-        raise typer.Exit(exit_code(run))
+        raise typer.Exit(exit_code((measure_to_json_lines if json_lines else measure_for_people)(spec)))
 
     return command
 

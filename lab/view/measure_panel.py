@@ -19,6 +19,7 @@ import streamlit as st
 
 from lab import runs
 from lab.measure import jobs
+from lab.runs.point import COUNTED
 from lab.runs.readings import reading
 from lab.runs.store import runs_folder
 from lab.view import calibrations, here, points
@@ -114,6 +115,8 @@ class Panel:
             registry().cancel(job.id)
 
     def _estimate(self) -> str:
+        if self.spec.experiment in COUNTED:  # nothing is computed, so nothing is held
+            return self.note or ""
         expected = jobs.estimate(self.spec, last_run(self.spec.experiment, self.spec.device))
         time = "" if expected.seconds is None else f"About {seconds_text(expected.seconds)}. "
         memory = bytes_text(expected.peak_bytes, self.binary)
@@ -198,10 +201,14 @@ def shown_run(spec: runs.JobSpec) -> runs.Run | None:
     for run in calibrations.kept():
         own = [point for point in run.points if point.experiment == spec.experiment]
         if own and calibrations.here_kind(run) == kind:
-            if any(_same_shape(point, spec) for point in own):
+            if _same_model(run, spec) and any(_same_shape(point, spec) for point in own):
                 return run
             held.append(run)
     return held[0] if held else None
+
+
+def _same_model(run: runs.Run, spec: runs.JobSpec) -> bool:
+    return run.spec.model == spec.model or spec.experiment not in COUNTED
 
 
 def _same_shape(point: runs.Point, spec: runs.JobSpec) -> bool:
