@@ -13,7 +13,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from lab.view import charts
+from lab.view import charts, looks
 from lab.view.axes import Axis
 from lab.view.palette import DASHES, Palette
 
@@ -106,14 +106,23 @@ def draw(
         height_px: height of the chart with its axis.
         legend: whether the parts' names stand above the chart.
     """
+    look = (tuple(bars.rows), tuple(bars.parts), palette.name == "dark", height_px, legend)
+    spec = looks.with_axes(_spec, {"x": x}, *look)
+    return charts.Figure(spec, _frames(bars, x), description, {"x": x})
+
+
+def _spec(
+    x: Axis, drawn: tuple[str, ...], parts: tuple[Part, ...], dark: bool, height_px: int, legend: bool
+) -> dict[str, Any]:
+    palette = charts.PALETTES[dark]
     across: dict[str, Any] = {"scale": alt.Scale(**x.scale()), "axis": alt.Axis(**x.axis())}
     rows = alt.Y(
         "row:N",
-        scale=alt.Scale(domain=list(bars.rows), paddingInner=0.3, paddingOuter=0.2),
+        scale=alt.Scale(domain=list(drawn), paddingInner=0.3, paddingOuter=0.2),
         axis=alt.Axis(title=None, labelLimit=230, ticks=False, domain=False, labelPadding=8),
     )
     layers = [
-        _segments(bars, across, rows, palette, legend=legend),
+        _segments(parts, across, rows, palette, legend=legend),
         *_limits(across, palette),
         _inside(across, rows, palette),
         _ends(across, rows, palette),
@@ -124,20 +133,20 @@ def draw(
     spec.pop("datasets", None)
     spec |= {"config": charts.config(palette), "padding": {"left": 2, "right": 2, "top": 6, "bottom": 2}}
     spec["autosize"] = {"type": "fit", "contains": "padding"}
-    return charts.Figure(spec, _frames(bars, x), description, {"x": x})
+    return spec
 
 
 def _segments(
-    bars: Bars, across: dict[str, Any], rows: alt.Y, palette: Palette, *, legend: bool
+    parts: Sequence[Part], across: dict[str, Any], rows: alt.Y, palette: Palette, *, legend: bool
 ) -> alt.Chart:
-    keys = [part.key for part in bars.parts]
+    keys = [part.key for part in parts]
     shown = alt.Legend(
         orient="top", title=None, labelFontSize=13, labelColor=palette.text, labelLimit=320, symbolSize=180,
         columnPadding=10, symbolType="square", symbolStrokeWidth=0,
     )  # fmt: skip
     colour = alt.Color(
         "part:N",
-        scale=alt.Scale(domain=keys, range=[part.colour for part in bars.parts]),
+        scale=alt.Scale(domain=keys, range=[part.colour for part in parts]),
         legend=shown if legend else None,
     )
     return (

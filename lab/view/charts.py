@@ -8,13 +8,13 @@ else: an empty frame keeps its columns, every domain is explicit, no title holds
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import lru_cache
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import altair as alt
 import pandas as pd
 
+from lab.view import looks
 from lab.view.axes import Axis
 from lab.view.palette import DARK, DASHES, LIGHT, SHAPES, Palette
 
@@ -99,13 +99,15 @@ def curves(
         description: what the chart shows, in constant words.
         height_px: height of the chart with its axes.
     """
-    spec = _spec(tuple(series), x, y, palette.name == "dark", height_px)
+    blanks = [replace(item, key=f"key of {i}", label=f"label of {i}") for i, item in enumerate(series)]
+    names = {blank.key: item.key for blank, item in zip(blanks, series, strict=True)}
+    names |= {blank.label: item.label for blank, item in zip(blanks, series, strict=True)}
+    look = (tuple(blanks), palette.name == "dark", height_px)
+    spec = looks.with_axes(_spec, {"x": x, "y": y}, *look, names=names)
     return Figure(spec, data, description, {"x": x, "y": y}, {item.key: item.label for item in series})
 
 
-@lru_cache(maxsize=256)
-def _spec(series: tuple[Series, ...], x: Axis, y: Axis, dark: bool, height_px: int) -> dict[str, Any]:
-    """Build the spec, once for each look: building it takes longer than everything else on a page."""
+def _spec(x: Axis, y: Axis, series: tuple[Series, ...], dark: bool, height_px: int) -> dict[str, Any]:
     palette = PALETTES[dark]
     colour = alt.Color(
         "series:N",
