@@ -101,10 +101,19 @@ def counts_axis(
         room: part of the axis kept free on the right for direct labels, 0 to 0.5.
     """
     if linear_up_to is not None:
-        step = max(1, linear_up_to // 8)
+        step = _count_step(linear_up_to)
         ticks = tuple((float(tick), str(tick)) for tick in range(0, linear_up_to + 1, step))
         return Axis(title, 0, linear_up_to / (1 - room), ticks, None)
     return _with_room(title, counts, str, room)
+
+
+def _count_step(most: int) -> int:
+    """A step of which at most eight reach the largest count: a power of two where eight of them do, else
+    round."""
+    eighth = most // 8
+    if most % 8 == 0 and eighth & (eighth - 1) == 0:
+        return max(1, eighth)
+    return next(part * 10**power for power in range(20) for part in (1, 2, 5) if most <= 8 * part * 10**power)
 
 
 def bytes_axis(title: str, values: Iterable[float], *, binary: bool, linear: bool = False) -> Axis:

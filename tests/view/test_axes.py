@@ -88,3 +88,10 @@ def test_what_cannot_be_drawn_is_not_held() -> None:
     assert not axis.holds(math.nan)
     with pytest.raises(ValueError, match="at least one value above zero"):
         bytes_axis("bytes", [0], binary=True)
+
+
+@pytest.mark.parametrize(("most", "step"), [(16, 2), (2048, 256), (113, 20), (3, 1), (1, 1), (1616, 500)])
+def test_linear_counts_step_in_powers_of_two_or_round_numbers(most: int, step: int) -> None:
+    positions = [place for place, _ in counts_axis("batch", (), linear_up_to=most).ticks]
+    assert positions[:2] == [0, step]
+    assert len(positions) <= 9
