@@ -17,7 +17,7 @@ from lab.view.charts import Figure
 from lab.view.format import whole
 from lab.view.pictures import Caption
 
-_SAID = "said_above_the_chart"
+_SAID, _HELD = "said_above_the_chart", "downloads_held"
 FORMATS: dict[str, tuple[Callable[[Figure, Caption], bytes], str]] = {
     "PNG": (pictures.png, "image/png"),
     "SVG": (pictures.svg, "image/svg+xml"),
@@ -34,9 +34,19 @@ def say_above(**said: str | bool | None) -> None:
     st.session_state[_SAID] = st.session_state.get(_SAID, {}) | said
 
 
-def forget_above() -> None:
-    """A new page begins: nothing stands above its first chart yet."""
+def begin() -> None:
+    """A page begins: nothing stands above its first chart yet, and nothing redraws it."""
     st.session_state.pop(_SAID, None)
+    st.session_state.pop(_HELD, None)
+
+
+def hold(active: bool) -> None:
+    """Offer no files while the charts are redrawn twice a second: a file asked for would be gone meanwhile.
+
+    Args:
+        active: whether a measurement redraws the charts that follow.
+    """
+    st.session_state[_HELD] = active
 
 
 def popover(figure: Figure, key: str, page: str) -> None:
@@ -49,6 +59,9 @@ def popover(figure: Figure, key: str, page: str) -> None:
     """
     caption = caption_of(figure, page, st.session_state.pop(_SAID, {}))
     with st.popover("Download", icon=":material/download:", type="tertiary", key=f"download_{key}"):
+        if st.session_state.get(_HELD):
+            st.caption("Ready as soon as the measurement has ended.")
+            return
         st.caption("This chart with its caption, on a light page; its numbers in SI units.")
         with st.container(horizontal=True):
             for name, (make, mime) in FORMATS.items():

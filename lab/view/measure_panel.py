@@ -22,7 +22,7 @@ from lab.measure import jobs
 from lab.runs.point import COUNTED
 from lab.runs.readings import reading
 from lab.runs.store import runs_folder
-from lab.view import calibrations, here, points
+from lab.view import calibrations, downloads, here, points
 from lab.view.command import command_line
 from lab.view.format import bytes_text, seconds_text, tokens_label, whole
 from lab.view.job_status import ACTIVE, show_status
@@ -136,6 +136,7 @@ class Panel:
         """
         job = self.job()
         active = job is not None and job.state in ACTIVE
+        downloads.hold(active)
 
         @st.fragment(run_every=REFRESH_S if active else None)
         def body() -> None:

@@ -53,7 +53,7 @@ def opening(file: str) -> None:
     Args:
         file: the page's file name.
     """
-    downloads.forget_above()
+    downloads.begin()
     st.title(navigation.entry(file).question, anchor=False)
     st.container(key=f"bet_{file}")
 

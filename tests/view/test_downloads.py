@@ -7,15 +7,17 @@ from xml.etree import ElementTree
 import pandas as pd
 import pytest
 from PIL import Image
+from streamlit.testing.v1 import AppTest
 
 from lab.cost import score_bytes
 from lab.measure import jobs
-from lab.view import bars, charts, downloads, pictures, softmax_steps
+from lab.view import bars, charts, downloads, measure_panel, pictures, softmax_steps
 from lab.view.axes import bytes_axis
 from lab.view.palette import DARK, LIGHT
 from lab.view.pictures import Caption
 from tests.view import test_charts
 from tests.view.pages import FILES, open_page
+from tests.view.test_panel import StubQueue
 
 CAPTION = Caption(
     "Naive attention holds $T^{2}$ scores",
@@ -155,3 +157,20 @@ def test_the_link_holds_the_whole_scenario(shown) -> None:
     assert address.path == "/kv_cache"
     assert said | {"model": "GPT-2 small", "context": "1k", "batch": "16", "dtype": "bf16"} == said
     assert (said["units"], said["device"]) == ("GB", "best device here")
+
+
+def test_no_file_is_offered_while_a_measurement_redraws_the_chart(monkeypatch: pytest.MonkeyPatch) -> None:
+    queue = StubQueue()
+    monkeypatch.setattr(jobs, "machine", lambda: None)
+    monkeypatch.setattr(measure_panel, "registry", lambda: queue)
+    at = open_page("score_tensor")
+    assert files_offered(at) == set(downloads.FORMATS)
+    at.button(key="measure_score_tensor").click().run()
+    assert files_offered(at) == set()
+    assert any("as soon as the measurement has ended" in caption.value for caption in at.caption)
+    queue.cancel("job-1")
+    assert files_offered(at.run()) == set(downloads.FORMATS)
+
+
+def files_offered(at: AppTest) -> set[str]:
+    return {button.proto.label for button in at.main.get("download_button")} & set(downloads.FORMATS)
