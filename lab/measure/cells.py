@@ -97,6 +97,20 @@ def copies_for_cold_cache(job: Job, call: AttentionCall) -> int:
     return min(MOST_COPIES, -(-covered // input_bytes(call)))
 
 
+def cache_state(job: Job, covered_bytes: int) -> str:
+    """Say whether a cache can hold the inputs from one call to the next.
+
+    Args:
+        job: the device, whose last cache counts.
+        covered_bytes: of all sets of inputs that take turns.
+
+    Returns:
+        "cold" when they cover the last cache several times, else "warm".
+    """
+    last = job.device.last_cache_bytes() or UNKNOWN_CACHE_BYTES
+    return "cold" if covered_bytes >= COLD_FACTOR * last else "warm"
+
+
 def in_turn(implementation: str, call: AttentionCall, inputs: list[Inputs]) -> Call:
     """Make a call that uses the sets of inputs in turn.
 
@@ -182,7 +196,9 @@ def examine(
     return Cell(implementation, call, run, found, backend, first_call_s, (said,) if said else ())
 
 
-def out_of_memory(job: Job, implementation: str, call: AttentionCall, error: BaseException) -> Point:
+def out_of_memory(
+    job: Job, implementation: str, call: AttentionCall, error: BaseException, during: str | None = None
+) -> Point:
     """Record that memory ran out.
 
     Args:
@@ -190,6 +206,7 @@ def out_of_memory(job: Job, implementation: str, call: AttentionCall, error: Bas
         implementation: what was running.
         call: the shape.
         error: what was raised.
+        during: what needed the memory, where it was not the implementation itself.
 
     Returns:
         The point.
@@ -201,6 +218,7 @@ def out_of_memory(job: Job, implementation: str, call: AttentionCall, error: Bas
         raise error
     said = str(error).strip().splitlines()
     reason = said[0] if said else "Python ran out of memory"
+    reason = f"{during}: {reason}" if during else reason
     error.__traceback__ = None  # it holds the tensors of the failed call
     return job.point(implementation, call, "out_of_memory", reason=reason)
 

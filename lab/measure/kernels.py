@@ -27,6 +27,14 @@ SDPA_OPERATORS = {
     "aten::_scaled_dot_product_attention_math": "math",
     "aten::_scaled_dot_product_attention_math_for_mps": "math",
 }
+# What NVIDIA's fused kernels are named after; cuDNN's also say "flash". ROCm's attn_fwd serves two backends and
+# is told apart by the operator alone
+FUSED_KERNELS = {
+    "cudnn": re.compile(r"cudnn.*(sdpa|fmha|fprop)", re.I),
+    "efficient": re.compile(r"fmha_cutlass", re.I),
+    "flash": re.compile(r"flash_?(fwd|attn_?fwd)", re.I),
+}
+SDPA = "aten::scaled_dot_product_attention"
 # Operators that do the work of eager attention; views and bookkeeping are left out
 EAGER_OPERATORS = ("bmm", "mm", "mul", "mul_", "masked_fill", "masked_fill_", "_softmax")
 COMPILED_GRAPH = "## Call CompiledFxGraph"
@@ -49,15 +57,21 @@ def observe(call: Callable[[], Any], device_kind: str) -> tuple[str | None, str 
 
 
 def backend_of(trace: Trace) -> str | None:
-    """Give the SDPA backend that ran.
+    """Give the SDPA backend that ran: by the kernels of the accelerator where they tell, else by the operator.
 
     Args:
         trace: the profiled call.
 
     Returns:
-        "flash", "efficient", "cudnn" or "math"; None when no such operator ran.
+        "flash", "efficient", "cudnn" or "math" (a product and a softmax, launched by SDPA); None when nothing
+        of the kind ran.
     """
-    return next((SDPA_OPERATORS[name] for name in trace.operators if name in SDPA_OPERATORS), None)
+    for backend, name in FUSED_KERNELS.items():
+        if any(name.search(kernel) for kernel in trace.kernels):
+            return backend
+    told = next((SDPA_OPERATORS[name] for name in trace.operators if name in SDPA_OPERATORS), None)
+    unfused = any("softmax" in kernel for kernel in trace.kernels)
+    return told or ("math" if unfused and SDPA in trace.operators else None)
 
 
 def kernel_name(trace: Trace) -> str | None:

@@ -8,13 +8,14 @@ interleave.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lab.cost.calls import AttentionCall
 from lab.measure.accuracy import truth
 from lab.measure.cells import (
     Cell,
     Inputs,
+    cache_state,
     clean_up,
     copies_for_cold_cache,
     draw_inputs,
@@ -27,6 +28,7 @@ from lab.measure.events import Events
 from lab.measure.gate import Gate, gate_for
 from lab.measure.graphs import Replay, replays
 from lab.measure.job import Job
+from lab.measure.need import input_bytes
 from lab.measure.protocol import Protocol, Samples, VariantError, time_variants
 from lab.runs import Point
 
@@ -94,11 +96,12 @@ def _shapes(grid: Grid, *, timed: bool) -> Iterator[tuple[AttentionCall, list[In
                 names.append(name)
             else:
                 grid.events.point(refused)
+        inputs: list[Inputs] = []
         try:
             inputs = draw_inputs(grid.job, call, copies) if names else []
         except (RuntimeError, MemoryError) as error:
             for name in names:
-                grid.events.point(out_of_memory(grid.job, name, call, error))
+                grid.events.point(out_of_memory(grid.job, name, call, error, "its inputs"))
             names = []
         if names:
             yield call, inputs, names
@@ -109,7 +112,12 @@ def _shapes(grid: Grid, *, timed: bool) -> Iterator[tuple[AttentionCall, list[In
 def _examined(grid: Grid, call: AttentionCall, inputs: list[Inputs], names: Iterable[str]) -> Iterator[Cell]:
     """Give the cells of a shape that passed; tell the points of those that did not."""
     grid.events.progress(f"T = {call.kv_len:,}: float64 reference")
-    expected = truth(*inputs[0], causal=call.causal, seed=grid.job.spec.seed)
+    try:
+        expected = truth(*inputs[0], causal=call.causal, seed=grid.job.spec.seed)
+    except (RuntimeError, MemoryError) as error:
+        for name in names:
+            grid.events.point(out_of_memory(grid.job, name, call, error, "its float64 reference"))
+        return
     for name in names:
         grid.events.progress(f"{name} at T = {call.kv_len:,}: first call, error, kernel")
         cell = examine(grid.job, name, call, inputs, expected)
@@ -147,7 +155,8 @@ def _timed(
         short = replays(grid.job.device, variants, samples, protocol, gate, turns)
         for cell in cells:
             name = cell.implementation
-            yield _timed_point(grid.job, cell, samples[name], short.get(name))
+            point = _timed_point(grid.job, cell, samples[name], short.get(name))
+            yield replace(point, cache=cache_state(grid.job, turns * input_bytes(call)))
         return
 
 

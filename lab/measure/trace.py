@@ -17,6 +17,9 @@ from typing import Any
 import torch
 from torch._C._profiler import _EventType
 
+NOT_KERNELS = ("Memcpy", "Memset", "Context Sync", "Stream Sync", "Stream Wait", "Event Sync", "[")
+"""How the profiler's other events on a device begin; "[memory]" is an allocation."""
+
 
 @dataclass(frozen=True)
 class Trace:
@@ -72,9 +75,9 @@ def _in_order(tree: list[Any]) -> list[Any]:
 
 
 def _is_kernel(event: Any) -> bool:
-    """Say whether an event is a kernel of an accelerator and not a copy, a fill or a wait."""
+    """Say whether an event is a kernel of an accelerator and not a copy, a fill, a wait or an allocation."""
     on_cpu = event.device_type() == torch._C._autograd.DeviceType.CPU
-    return not on_cpu and not event.name().startswith(("Memcpy", "Memset", "Context Sync"))
+    return not on_cpu and not event.name().startswith(NOT_KERNELS)
 
 
 def _peak_bytes(events: list[Any]) -> int:

@@ -138,6 +138,32 @@ def test_an_accelerators_kernels_outrank_the_operators() -> None:
     assert backend_of(trace) == "efficient"
 
 
+SDPA = ("aten::scaled_dot_product_attention",)
+
+
+@pytest.mark.parametrize(
+    ("operators", "launched", "backend"),
+    [
+        (SDPA, ("void pytorch_flash::flash_fwd_kernel<T, true>(Flash_fwd_params)",), "flash"),
+        (SDPA, ("void pytorch_flash::flash_fwd_splitkv_kernel<T>(Flash_fwd_params)",), "flash"),
+        (SDPA, ("void flash::FlashAttnFwdSm90<T>(Params)",), "flash"),
+        (SDPA, ("fmha_cutlassF_bf16_aligned_64x64_rf_sm80(Params)",), "efficient"),
+        (SDPA, ("cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob_7",), "cudnn"),
+        (SDPA, ("ampere_fp16_s16816gemm_fp16_128x64", "softmax_warp_forward<float>(float*)"), "math"),
+        ((), ("ampere_fp16_s16816gemm_fp16_128x64", "softmax_warp_forward<float>(float*)"), None),
+        ((*SDPA, "aten::_scaled_dot_product_efficient_attention"), ("attn_fwd.kd",), "efficient"),
+        # what ran outranks what the operator is called
+        (
+            (*SDPA, "aten::_scaled_dot_product_cudnn_attention"),
+            ("void pytorch_flash::flash_fwd_kernel<T>(P)",),
+            "flash",
+        ),
+    ],
+)
+def test_a_cards_kernels_tell_the_backend(operators, launched, backend) -> None:
+    assert backend_of(Trace(operators, launched, 0)) == backend
+
+
 def test_another_backend_than_the_one_asked_for_is_said() -> None:
     assert mismatch("flash", "math") == "flash was asked for, math ran"
     assert mismatch("flash", "flash") is None
