@@ -12,7 +12,7 @@ from rich.table import Table
 from lab import runs as store
 from lab.cli.exits import CRASHED, fail, usage_errors
 from lab.cli.measure import print_run
-from lab.cli.tables import runs_table
+from lab.cli.tables import printed_table, runs_table
 
 
 def list_all() -> None:
@@ -44,8 +44,14 @@ def show(
         found = find(run)
     if as_json:
         typer.echo(store.to_text(found))
-    else:
-        print_run(Console(), found)
+        return
+    console = Console()
+    if found.title is not None:
+        console.print(found.title, markup=False, highlight=False)
+    if found.recorded_on is not None and not found.points:
+        console.print(printed_table(found))
+        console.print(f"{found.message}\n", markup=False, highlight=False)
+    print_run(console, found)
 
 
 def env(as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False) -> None:

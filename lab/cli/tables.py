@@ -69,10 +69,23 @@ def reason_lines(points: Iterable[Point]) -> list[str]:
     cells: dict[tuple[str, str], list[str]] = {}
     for point in points:
         if point.reason:
-            batch = f" × {point.batch}" if point.batch > 1 else ""
-            label = f"{point.implementation} at {point.kv_len:,}{batch}"
-            cells.setdefault((point.status, point.reason), []).append(label)
+            cells.setdefault((point.status, point.reason), []).append(_label(point))
     return [f"{status}: {', '.join(labels)}: {reason}" for (status, reason), labels in cells.items()]
+
+
+def warning_lines(points: Iterable[Point]) -> list[str]:
+    """Say what points warn of, one line for each warning, with the cells it is about."""
+    cells: dict[str, list[str]] = {}
+    for point in points:
+        for text in point.warnings:
+            cells.setdefault(text, []).append(_label(point))
+    return [f"{', '.join(dict.fromkeys(labels))}: {text}" for text, labels in cells.items()]
+
+
+def _label(point: Point) -> str:
+    variant = f" ({point.variant})" if point.variant else ""
+    batch = f" × {point.batch}" if point.batch > 1 else ""
+    return f"{point.implementation}{variant} at {point.kv_len:,}{batch}"
 
 
 def _place(point: Point) -> tuple[str | int, ...]:
@@ -92,10 +105,13 @@ def _measure(name: str, point: Point) -> str:
 
 
 def _spread(point: Point) -> str:
-    timing = point.timing
-    if timing is None or timing.q1_s is None or timing.q3_s is None:
-        return ""
-    return f"{(timing.q3_s - timing.q1_s) / timing.median_s:.1%}"
+    within = point.timing.within_spread if point.timing else None
+    return "" if within is None else f"{within:.1%}"
+
+
+def _between(point: Point) -> str:
+    between = point.timing.between_spread if point.timing else None
+    return "" if between is None or point.timing is None else f"{between:.1%} of {len(point.timing.repeats)}"
 
 
 def _varies(cells: list[str]) -> bool:
@@ -123,11 +139,24 @@ def runs_table(runs: Iterable[Run]) -> Table:
     found = list(runs)
     widest = max((len(run.run_id) for run in found), default=0)
     table.add_column("run", no_wrap=True, min_width=widest)
-    for name in ("device", "type", "points", "status"):
+    for name in ("what", "device", "type", "points", "status"):
         table.add_column(name, overflow="fold")
     for run in found:
         dtype = str(run.environment.get("dtype") or run.spec.dtype)
-        table.add_row(run.run_id, run.device_label, dtype, str(len(run.points)), run.status)
+        what = (run.title or run.spec.experiment).removesuffix(" (published)")
+        status = run.status if run.recorded_on is None else "recorded"
+        device = run.device_label.partition(" (")[0]
+        table.add_row(run.run_id, what, device, dtype, str(len(run.points)), status)
+    return table
+
+
+def printed_table(run: Run) -> Table:
+    """Tabulate the rows of a published table as its source prints them."""
+    table = Table(box=None, pad_edge=False)
+    for name in run.tables.get("columns", ()):
+        table.add_column(str(name), justify="right")
+    for row in run.tables.get("rows", ()):
+        table.add_row(*("" if value is None else str(value) for value in row))
     return table
 
 
@@ -140,12 +169,14 @@ _COLUMNS: dict[str, Callable[[Point], str]] = {
     "T": lambda point: f"{point.kv_len:,}",
     "kind": lambda point: point.implementation,
     "variant": lambda point: point.variant or "",
+    "cache": lambda point: point.cache or "",
     "time": lambda point: time_text(point.timing.median_s if point.timing else None),
     "spread": _spread,
+    "between processes": _between,
     "peak": lambda point: size_text(point.peak_extra_bytes),
     "predicted": lambda point: size_text(point.predicted_peak_bytes),
     "error": lambda point: "" if point.max_abs_error is None else f"{point.max_abs_error:.1e}",
     "status": _status,
 }
-_ALWAYS = ("T", "kind", "time", "spread", "peak", "predicted", "error", "status")
-_NUMBERS = ("T", "batch", "time", "spread", "peak", "predicted", "error")
+_ALWAYS = ("T", "kind", "time", "spread", "between processes", "peak", "predicted", "error", "status")
+_NUMBERS = ("T", "batch", "time", "spread", "between processes", "peak", "predicted", "error")

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from lab.cost.calibration import Calibration
 from lab.cost.calls import AttentionCall
 from lab.measure import allocator, host
-from lab.measure.calibrations import calibrations_of
 from lab.measure.durations import FIRST_GUESS, FROM_LAST_RUN, START_S, Cell, Durations, took_s
 from lab.measure.machine import machine
 from lab.measure.need import needed_bytes
 from lab.measure.plan import parts_of
 from lab.runs import EXPERIMENTS, JobSpec, Run, latest, list_runs
+from lab.runs.calibrations import calibrations_of
 from lab.runs.suites import SUITES, members
 
 CALIBRATION_S = 12.0

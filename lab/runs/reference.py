@@ -28,11 +28,18 @@ MIB = 2**20
 @cache
 def reference_runs() -> tuple[Run, ...]:
     """Return the bundled reference runs: the chapter's card, then the published tables of other cards."""
-    chapter, tables = (
-        json.loads((DATA / f"{name}.json").read_text(encoding="utf-8"))
-        for name in ("chapter_measurements", "published_tables")
-    )
-    return (chapter_run(chapter), *published_runs(tables))
+    return (chapter_run(chapter_facts()), *published_runs(_data("published_tables")))
+
+
+@cache
+def chapter_facts() -> dict[str, Any]:
+    """Return what the chapter printed of its card: lab/data/chapter_measurements.json."""
+    facts: dict[str, Any] = _data("chapter_measurements")
+    return facts
+
+
+def _data(name: str) -> Any:
+    return json.loads((DATA / f"{name}.json").read_text(encoding="utf-8"))
 
 
 def chapter_run(facts: Mapping[str, Any]) -> Run:

@@ -11,8 +11,8 @@ from lab.cost.chapter_card import FUSED_CELL, ITEM_CELL, LAUNCH_CELL, STREAM_CEL
 from lab.cost.datasheet import from_sheet
 from lab.cost.score import FITTED, HELD_OUT, Cell, Score, score
 from lab.cost.traffic import peak_extra_bytes
-from lab.measure.calibrations import COST_NAMES, predict_point
 from lab.runs import Point, Run
+from lab.runs.calibrations import COST_NAMES, predict_point
 from lab.runs.reference import CHAPTER_RUN_ID
 from lab.view import calibrations
 from lab.view.format import tokens_label

@@ -15,7 +15,7 @@ from lab.cost import catalog
 from lab.cost.calibration import Calibration
 from lab.cost.chapter_card import SHEET_ID, chapter_calibration
 from lab.cost.predict import Ceilings
-from lab.measure.calibrations import newest_calibration
+from lab.runs.calibrations import newest_calibration
 from lab.runs.reference import CHAPTER_RUN_ID
 from lab.runs.store import runs_folder
 from lab.view import here

@@ -11,7 +11,6 @@ from lab.cost.prediction import predict_attention
 from lab.cost.traffic import peak_extra_bytes
 from lab.measure import estimate as module
 from lab.measure import host
-from lab.measure.calibrations import calibrations_of
 from lab.measure.durations import (
     CALLS_BEFORE_ROUNDS,
     CALLS_FOR_MEMORY,
@@ -26,6 +25,7 @@ from lab.measure.estimate import CALIBRATION_S, estimate
 from lab.measure.need import WARM_HEAP_FACTOR, input_bytes
 from lab.measure.plan import parts_of
 from lab.runs import JobSpec, Point, Run, Timing
+from lab.runs.calibrations import calibrations_of
 from lab.runs.suites import members
 
 GIB = 2**30

@@ -3,7 +3,7 @@
 import pytest
 
 from lab.runs import IMPLEMENTATIONS, Point, Timing, default_spec, new_run
-from lab.runs.readings import READERS, reading
+from lab.runs.readings import READERS
 from lab.runs.suites import ALL
 from tests.runs.test_records import cell
 
@@ -19,7 +19,7 @@ def read(*points: Point) -> list[str]:
     run = new_run(default_spec(points[0].experiment))
     for point in points:
         run = run.with_point(point)
-    return reading(run).get(points[0].experiment, [])
+    return READERS[points[0].experiment](run.points)
 
 
 def at(length: int) -> dict[str, int]:
@@ -27,7 +27,7 @@ def at(length: int) -> dict[str, int]:
 
 
 def test_every_experiment_of_the_suites_is_read() -> None:
-    assert set(ALL) <= set(READERS)
+    assert set(ALL) - {"calibrate"} <= set(READERS)  # which has rates instead of points
 
 
 @pytest.mark.parametrize("experiment", READERS)

@@ -130,6 +130,8 @@ def test_a_file_that_an_older_lab_wrote_is_migrated(name: str) -> None:
     assert len(run.points) == len(was["points"]) > 0
     for point, old in zip(run.points, was["points"], strict=True):
         now = json.loads(json.dumps(point.to_dict()))
+        if old["timing"]:
+            now["timing"] = {key: now["timing"][key] for key in old["timing"]}
         assert {key: now[key] for key in old} == old
         assert {key: now[key] for key in now if key not in old} in ({}, {"variant": None, "measures": {}})
         assert point.accepted

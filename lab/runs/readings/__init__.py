@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from lab.runs.point import Point
-from lab.runs.readings import decode, kernels, masks, whole
+from lab.runs.readings import chapter_memory, chapter_times, decode, kernels, masks, whole
+from lab.runs.reference import reference_runs
 from lab.runs.run import Run
 
 Reader = Callable[[Sequence[Point]], list[str]]
@@ -33,6 +34,14 @@ READERS: dict[str, Reader] = {
 }
 """Who reads the points of each experiment."""
 
+BESIDE_CHAPTER: dict[str, Callable[[Run, Run], list[str]]] = {
+    "memory": chapter_memory.memory,
+    "model": chapter_memory.model,
+    "scaling": chapter_times.scaling,
+    "causal": chapter_times.causal,
+}
+"""Who holds a run of each experiment against the chapter's, and opens the difference into terms."""
+
 
 def reading(run: Run) -> dict[str, list[str]]:
     """Read a run.
@@ -47,6 +56,8 @@ def reading(run: Run) -> dict[str, list[str]]:
     for experiment in dict.fromkeys(point.experiment for point in run.points):
         if experiment in READERS:
             said = READERS[experiment]([point for point in run.points if point.experiment == experiment])
+            if experiment in BESIDE_CHAPTER and run.recorded_on is None:
+                said += BESIDE_CHAPTER[experiment](run, reference_runs()[0])
             if said:
                 found[experiment] = said
     return found

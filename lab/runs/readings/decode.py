@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from lab.cost.formulas import BYTES_PER_ELEMENT, kv_bytes
 from lab.runs.point import Point
-from lab.runs.readings.words import at, groups, one, size, timed, told, versus
+from lab.runs.readings.words import at, called, groups, one, size, timed, told, versus
 
 
 def decode(points: Sequence[Point]) -> list[str]:
@@ -21,7 +21,7 @@ def decode(points: Sequence[Point]) -> list[str]:
     said = []
     for found in groups(timed(points), lambda p: (p.batch, p.kv_len, p.dtype)).values():
         fastest = min(found, key=_median)
-        rates = sorted(((bandwidth(point), point.implementation) for point in found), reverse=True)
+        rates = sorted(((bandwidth(point), called(point)) for point in found), reverse=True)
         reached = ", ".join(f"{name} {rate / 1e9:.3g} GB/s" for rate, name in rates)
         said.append(f"{at(fastest)}: the cache of {size(cache(fastest))} is read at {reached}.")
     return said

@@ -25,21 +25,35 @@ def scaling(points: Sequence[Point]) -> list[str]:
         Sentences.
     """
     said = []
-    key = groups(timed(points), lambda p: (p.implementation, p.dtype, p.causal, p.batch))
-    for (name, dtype, causal, _), found in key.items():
-        fitted = sorted((p for p in found if _may_be_fitted(p)), key=lambda p: p.kv_len)
-        if len({point.kv_len for point in fitted}) < FEWEST_FITTED:
-            continue
+    for fitted in fitted_groups(points):
+        first = fitted[0]
         lengths = [point.kv_len for point in fitted]
-        times = [point.timing.median_s for point in fitted if point.timing]
-        mask = "causal" if causal else "full"
+        exponent = float(fit_exponent(lengths, [point.timing.median_s for point in fitted if point.timing]))
+        mask = "causal" if first.causal else "full"
         noisy = sum(point.status == "noisy" for point in fitted)
         doubt = f"; {noisy} of {len(fitted)} points are noisy" if noisy else ""
         said.append(
-            f"{name}, {dtype}, {mask}: time grows as T to the {float(fit_exponent(lengths, times)):.2f} from "
+            f"{first.implementation}, {first.dtype}, {mask}: time grows as T to the {exponent:.2f} from "
             f"{lengths[0]:,} to {lengths[-1]:,}{doubt}."
         )
     return said
+
+
+def fitted_groups(points: Sequence[Point]) -> list[list[Point]]:
+    """Gather the points that an exponent may be fitted to.
+
+    Args:
+        points: of the scaling experiment.
+
+    Returns:
+        Enough points of one implementation, number type, mask and batch each, the shortest first.
+    """
+    found = []
+    for group in groups(timed(points), lambda p: (p.implementation, p.dtype, p.causal, p.batch)).values():
+        fitted = sorted((p for p in group if _may_be_fitted(p)), key=lambda p: p.kv_len)
+        if len({point.kv_len for point in fitted}) >= FEWEST_FITTED:
+            found.append(fitted)
+    return found
 
 
 def _may_be_fitted(point: Point) -> bool:

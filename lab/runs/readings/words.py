@@ -72,6 +72,15 @@ def at(point: Point) -> str:
     return f"{batch}T = {point.kv_len:,}, {point.dtype}"
 
 
+def called(point: Point) -> str:
+    """Name what was measured: the variant where there is one, else the implementation.
+
+    Args:
+        point: any.
+    """
+    return point.variant or point.implementation
+
+
 def told(ratio: Ratio) -> str:
     """Write a ratio with its interval and verdict, such as "0.62 (0.61-0.63), faster".
 

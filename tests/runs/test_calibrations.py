@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from lab.cost.prediction import predict_attention
-from lab.measure.calibrations import calibrations_of, newest_calibration, predict_point
 from lab.runs import JobSpec, Point, new_run
+from lab.runs.calibrations import calibrations_of, newest_calibration, predict_point
 from tests.cost.calibrations import cpu, promoting
 
 KEY = "cpu: test processor"

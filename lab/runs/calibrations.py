@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from lab.cost.calibration import Calibration
 from lab.cost.prediction import Prediction, predict_attention
-from lab.runs import Point, Run
+from lab.runs.point import Point
+from lab.runs.run import Run
 
 # What SDPA's default dispatch ran, by a word of the kernel's name, as lab.cost names it
 KERNEL_WORDS = {"flash": "flash", "fmha": "efficient", "efficient": "efficient", "attention_math": "math"}
