@@ -72,6 +72,21 @@ def of_page(page: str) -> tuple[Term, ...]:
     return tuple(term for term in terms() if page in term.pages)
 
 
+def says(name: str) -> str:
+    """What a term means, for a tooltip.
+
+    Args:
+        name: as the glossary lists it.
+
+    Raises:
+        ValueError: no such term.
+    """
+    for term in terms():
+        if term.term == name:
+            return term.says
+    raise ValueError(f"name must be a term of the glossary, got {name!r}")
+
+
 def popover(page: str) -> None:
     """The words of a page, under its main chart.
 

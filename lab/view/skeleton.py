@@ -80,11 +80,13 @@ def badges(*, measured: bool, recorded_on: str | None, extra: Iterable[str] = ()
     """
     downloads.say_above(measured=measured, recorded_on=recorded_on)
     with st.container(horizontal=True, gap="small"):
-        st.badge(PREDICTED[0], icon=":material/show_chart:", color="gray")
+        help_text = {name: glossary.says(name) for name in ("Predicted", "Recorded", "Measured here")}
+        st.badge(PREDICTED[0], icon=":material/show_chart:", color="gray", help=help_text["Predicted"])
         if recorded_on is not None:
-            st.badge(f"{RECORDED[0]} {recorded_on}", icon=":material/inventory_2:", color="violet")
+            said = f"{RECORDED[0]} {recorded_on}"
+            st.badge(said, icon=":material/inventory_2:", color="violet", help=help_text["Recorded"])
         if measured:
-            st.badge(MEASURED[0], icon=":material/speed:", color="green")
+            st.badge(MEASURED[0], icon=":material/speed:", color="green", help=help_text["Measured here"])
         for words in extra:
             st.badge(words, icon=":material/info:", color="orange")
 

@@ -83,3 +83,11 @@ def test_works_have_an_address_but_for_the_two_documents() -> None:
     assert all(one.url.startswith("https://") for one in found.values() if one.url)
     assert {one.id for one in found.values() if "chapter" in one.named_by} == CHAPTERS_REFERENCES
     assert all(set(one.pages) <= set(FILES) for one in found.values())
+
+
+def test_a_badge_says_what_the_glossary_says() -> None:
+    at = open_page("score_tensor")
+    helped = {element.proto.help for element in at.main.get("markdown") if "Predicted" in element.value}
+    assert glossary.says("Predicted") in helped
+    with pytest.raises(ValueError, match="must be a term of the glossary"):
+        glossary.says("predicted by the moon")
