@@ -5,6 +5,7 @@ import typer
 from lab.cli import measure, runs, trust
 from lab.cli.compare import compare_runs
 from lab.cli.cost import cost
+from lab.cli.exercises import exercises
 from lab.cli.exits import EXIT_CODES_HELP
 from lab.cli.export import export
 from lab.cli.validate import validate
@@ -25,6 +26,7 @@ for experiment, words in measure.EXPERIMENT_HELP.items():
 app.command("env", rich_help_panel="Measure")(runs.env)
 app.command("cost", rich_help_panel="Predict")(cost)
 app.command("validate", rich_help_panel="Predict")(validate)
+app.command("exercises", rich_help_panel="Predict")(exercises)
 app.command("null", rich_help_panel="Trust")(trust.null)
 app.command("cross-check", rich_help_panel="Trust")(trust.cross_check)
 app.command("runs", rich_help_panel="Runs")(runs.list_all)

@@ -20,7 +20,7 @@ CATEGORIES = ("established", "arithmetic", "estimate", "measured", "hypothesis",
 VERDICTS = ("holds", "holds in part", "wrong", "needs a run", "not checkable")
 RELATIONS = ("equal", "between", "at_least", "at_most")
 EXPERIMENTS = (
-    *("memory", "scaling", "decode", "causal", "model", "first_call", "split_kv", "backends", "accuracy"),
+    *("memory", "scaling", "decode", "causal", "model", "first_call", "split_kv", "backends", "accuracy", "mask"),
 )
 
 
