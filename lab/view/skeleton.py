@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 # Horizontal padding, the sidebar's spacing and the colour of chosen values have no setting of their own.
 _STYLE = """<style>
 button[aria-checked="true"], button[aria-checked="true"] p {color: TEXT_COLOUR;}
+button[aria-pressed="true"], button[aria-pressed="true"] p {color: TEXT_COLOUR;}
 [data-testid="stPopoverButton"], [data-testid="stPopoverButton"] * {color: TEXT_COLOUR !important;}
 [data-testid="stSliderThumbValue"] {color: TEXT_COLOUR;}
 [data-testid="stMainBlockContainer"] {padding-left: 1.5rem; padding-right: 1.5rem;}
