@@ -22,6 +22,8 @@ from lab.runs import RUN_STATUSES, JobSpec, Point, Run, lock_file, new_run, save
 POLL_S = 0.2
 LONGEST_MESSAGE = 2000
 
+CANCELLED = "The points finished until then are kept."
+
 NO_TORCH = (
     "PyTorch is not installed, and measuring needs it: choose the build for this machine at "
     "https://pytorch.org/get-started/locally/"
@@ -92,7 +94,7 @@ class Execution:
 
     def _end(self, status: str, message: str | None) -> None:
         if self._cancelled.is_set():
-            status, message = "cancelled", None
+            status, message = "cancelled", CANCELLED
         elif status not in RUN_STATUSES:
             status, message = "crashed", f"The measuring process ended as {status!r}, which is not known."
         self.run = self.run.ended(status, message)

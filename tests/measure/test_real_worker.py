@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lab import runs
-from lab.measure.execution import Event, Execution, execute
+from lab.measure.execution import CANCELLED, Event, Execution, execute
 from lab.measure.jobs import Jobs
 from lab.runs import JobSpec, Run
 
@@ -60,7 +60,7 @@ def test_cancelling_in_any_phase_keeps_the_points_so_far(phase: str) -> None:
     job = Execution(spec(lengths=(32, 2048)), cancel_there)
     run = job.execute()
     assert points_then, "the phase was never told"
-    assert (run.status, run.message) == ("cancelled", None)
+    assert (run.status, run.message) == ("cancelled", CANCELLED)
     assert len(run.points) >= points_then[0]
     assert runs.load(run.run_id) == run
 
