@@ -15,7 +15,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from lab.cli import options
 from lab.cli.exits import EXIT_CODES_HELP, exit_code, usage_errors
-from lab.cli.tables import kernel_lines, points_table, reason_lines
+from lab.cli.tables import kernel_lines, points_table, reason_lines, warning_lines
 from lab.measure.execution import Event, Execution
 from lab.runs import JobSpec, Point, Run, default_spec
 from lab.runs.readings import reading
@@ -83,9 +83,11 @@ def command_for(experiment: str) -> Callable[..., None]:
         causal: options.Causal = True,
         implementations: options.Implementations = None,
         rounds: options.Rounds = None,
+        repeats: options.Repeats = None,
         threads: options.Threads = None,
         seed: options.Seed = None,
         model: options.Model = None,
+        cache: options.Cache = "auto",
         page_faults: options.PageFaults = False,
         quick: options.Quick = False,
         json_lines: options.JsonLines = False,
@@ -103,9 +105,11 @@ def command_for(experiment: str) -> Callable[..., None]:
                 causal=causal,
                 implementations=words(implementations),
                 rounds=rounds,
+                repeats=repeats,
                 threads=threads,
                 seed=seed,
                 model=model,
+                cache=cache,
                 warm_heap=not page_faults,
                 quick=quick,
             )
@@ -187,7 +191,7 @@ def print_run(console: Console, run: Run) -> None:
             console.print(title, markup=False, highlight=False)
         console.print(table)
         console.print()
-        for line in (*kernel_lines(found), *reason_lines(found)):
+        for line in (*kernel_lines(found), *reason_lines(found), *warning_lines(found)):
             console.print(line, markup=False, highlight=False)
         for sentence in read.get(experiment, ()):
             console.print(f"· {sentence}", markup=False, highlight=False)

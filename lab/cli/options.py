@@ -28,6 +28,14 @@ Seed = Annotated[int | None, typer.Option(help=r"Of the random inputs. \[default
 Model = Annotated[
     str | None, typer.Option(help=r"Whose modules flops counts, such as llama-3-8b. \[default: gpt2]")
 ]
+Repeats = Annotated[
+    int | None,
+    typer.Option(help=r"Processes that time every cell anew, to see how far apart they lie. \[default: 1]"),
+]
+Cache = Annotated[
+    str,
+    typer.Option(help="cold: inputs take turns so that no cache holds them; warm; auto: cold for decode."),
+]
 PageFaults = Annotated[
     bool, typer.Option("--page-faults", help="CPU: let every call pay for fresh memory pages.")
 ]

@@ -25,13 +25,14 @@ def draw(job: Job, call: AttentionCall, *, cold: bool = False) -> list[Inputs]:
     Args:
         job: device and seed.
         call: the shape and the dtype.
-        cold: whether to give so many sets of the same values that no cache holds them all.
+        cold: whether to give so many sets of the same values that no cache holds them all, where the job
+            does not say.
 
     Returns:
         The sets.
     """
     typed = replace(job, dtype=call.dtype)
-    return draw_inputs(typed, call, copies_for_cold_cache(typed, call) if cold else 1)
+    return draw_inputs(typed, call, copies_for_cold_cache(typed, call) if job.cold_cache(cold) else 1)
 
 
 def attention_case(
@@ -50,6 +51,8 @@ def attention_case(
         The case.
     """
     turns = itertools.cycle(inputs)
+    held = sum(tensor.nbytes for each in inputs for tensor in each)
+    more = {"input_bytes": held, **more}
     return Case(plan, lambda: function(*next(turns)), lambda output: check(output, expected), **more)
 
 

@@ -48,6 +48,7 @@ class Case:
         measures: numbers known of it, by name.
         warnings: in words.
         predicted_peak_bytes: what lab.cost says of its peak, or None.
+        input_bytes: all sets of inputs that take turns, or None where inputs are no tensors of attention.
         inspect: takes further numbers from an output, by name.
     """
 
@@ -57,6 +58,7 @@ class Case:
     measures: dict[str, float] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     predicted_peak_bytes: int | None = None
+    input_bytes: int | None = None
     inspect: Callable[[Any], dict[str, float]] | None = None
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from lab.measure.case import Case, Checked, Plan, examine_case, plan_point, short_of_memory, where
-from lab.measure.cells import clean_up, copies_for_cold_cache
+from lab.measure.cells import cache_state, clean_up, copies_for_cold_cache
 from lab.measure.device import OVERSUBSCRIBED
 from lab.measure.events import Events
 from lab.measure.experiments.base import Experiment
@@ -114,7 +114,7 @@ class CaseExperiment(Experiment):
                 yield short_of_memory(job, lost.case.plan, failed.__cause__ or failed)
                 cases = [each for each in cases if each is not lost]
                 continue
-            turns = copies_for_cold_cache(job, first.call) if self.cold_cache else 1
+            turns = copies_for_cold_cache(job, first.call) if job.cold_cache(self.cold_cache) else 1
             short = replays(job.device, variants, samples, protocol, gate, turns)
             for label, each in labels.items():
                 yield timed_point(job, each, samples[label], short.get(label))
@@ -178,7 +178,10 @@ def timed_point(job: Job, checked: Checked, samples: Samples, replay: Replay | N
         checked = replace(
             checked, case=replace(checked.case, measures=checked.case.measures | replay.measures)
         )
-    noise = samples.noise
-    timing = samples.timing(checked.first_call_s)
+    noise, held = samples.noise, checked.case.input_bytes
+    found = {
+        "timing": samples.timing(checked.first_call_s),
+        "cache": cache_state(job, held) if held else None,
+    }
     status = "ok" if noise is None else "noisy"
-    return checked.point(job, status, *said, reason=noise, timing=timing)
+    return checked.point(job, status, *said, reason=noise, **found)

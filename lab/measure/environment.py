@@ -31,15 +31,16 @@ def environment(job: Job) -> dict[str, Any]:
         "implementations": list(job.implementations),
         "seed": job.spec.seed,
         "allocator": allocator.describe(job.warm_heap) if kind == "cpu" else "PyTorch's caching allocator",
-        "cache": _cache(job.spec.experiment),
+        "cache": _cache(job),
         "gate": gate_for(kind, job.threads).describe(),
         "fp32_matmul_precision": torch.get_float32_matmul_precision(),
     }
 
 
-def _cache(experiment: str) -> str:
-    """Say whether the processor's cache holds the inputs from one call to the next."""
-    if experiment in SUITES:
+def _cache(job: Job) -> str:
+    """Say whether a cache of the device is to hold the inputs from one call to the next."""
+    experiment = job.spec.experiment
+    if experiment in SUITES and job.spec.cache == "auto":
         return "as in each experiment alone"
-    cold = EXPERIMENTS[experiment].cold_cache
+    cold = job.cold_cache(EXPERIMENTS[experiment].cold_cache)
     return f"cold: inputs in turn over {COLD_FACTOR}x the last cache" if cold else "warm"

@@ -16,8 +16,9 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from lab.measure.child import WORKER, Child
-from lab.measure.plan import parts_of
+from lab.measure.plan import processes_of, repeatable
 from lab.runs import RUN_STATUSES, JobSpec, Point, Run, lock_file, new_run, save, utc_now
+from lab.runs.joining import with_repeat
 
 POLL_S = 0.2
 LONGEST_MESSAGE = 2000
@@ -55,12 +56,13 @@ class Execution:
         self._done = 0
         self._total = 0
         self._part = 0
+        self._repeat = 1
         self._what = ""
 
     @property
     def parts(self) -> tuple[str, ...]:
         """The children this job starts, in order."""
-        return parts_of(self.run.spec.experiment)
+        return processes_of(self.run.spec)
 
     @property
     def worker_pid(self) -> int | None:
@@ -104,8 +106,13 @@ class Execution:
         if self._command == WORKER and importlib.util.find_spec("torch") is None:
             return "refused", NO_TORCH
         ending: Ending = ("finished", None)
+        spec = self.run.spec
+        if spec.repeats > 1 and not repeatable(spec.experiment):
+            said = f"repeats is {spec.repeats}, but {spec.experiment} times no cells: one process did it all."
+            self.run = self.run.with_warning(said)
         for number, part in enumerate(self.parts):
             self._part = number
+            self._repeat = self.parts[: number + 1].count(part)
             if self._cancelled.is_set() or ending[0] != "finished":
                 break
             ending = self._one_part(part)
@@ -162,18 +169,29 @@ class Execution:
             elif kind == "warning":
                 self.run = self.run.with_warning(str(event["text"]))
             elif kind == "point":
-                self.run = self.run.with_point(Point.from_dict(event["point"]))
+                self._add(Point.from_dict(event["point"]))
                 self._save()
         except (KeyError, TypeError, ValueError) as error:
             self.run = self.run.with_warning(f"An event of the measuring process was not understood: {error}")
         self._tell(self._overall(event))
+
+    def _add(self, point: Point) -> None:
+        """Add a point; of a cell that an earlier process timed, the samples are joined."""
+        if self._repeat == 1:
+            self.run = self.run.with_point(point)
+        else:
+            self.run = with_repeat(self.run, point, self._repeat)
 
     def _overall(self, event: Event) -> Event:
         """Progress over all parts instead of within one."""
         if event["event"] not in ("progress", "plan"):
             return event
         total = self._total * len(self.parts)
-        return event | {"done": self._total * self._part + self._done, "total": total}
+        overall = event | {"done": self._total * self._part + self._done, "total": total}
+        often = self.parts.count(self.parts[self._part])
+        if often > 1 and "what" in event:
+            overall["what"] = f"process {self._repeat} of {often}: {event['what']}"
+        return overall
 
     def _save(self) -> None:
         try:

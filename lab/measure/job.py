@@ -49,6 +49,14 @@ class Job:
         """Whether the CPU allocator is to keep freed blocks; accelerators' allocators always do."""
         return self.spec.warm_heap and self.device.kind == "cpu"
 
+    def cold_cache(self, usual: bool) -> bool:
+        """Say whether inputs take turns so that no cache holds them.
+
+        Args:
+            usual: whether they do where the job does not say.
+        """
+        return usual if self.spec.cache == "auto" else self.spec.cache == "cold"
+
     def call(self, *, batch: int, q_len: int, kv_len: int) -> AttentionCall:
         """Make the shape of one cell.
 

@@ -19,10 +19,8 @@ import threading
 import traceback
 from typing import TYPE_CHECKING, Any, TextIO
 
-from lab.measure.events import Events
-from lab.runs import JobSpec
-
-if TYPE_CHECKING:  # PyTorch is loaded only once the threads that watch for the end are there
+if TYPE_CHECKING:  # whatever loads PyTorch or numpy starts threads: only once signals are blocked, see main
+    from lab.measure.events import Events
     from lab.measure.job import Job
 
 PARTS = ("time", "memory", "environment", "cold", "null", "cross_check")
@@ -44,6 +42,8 @@ def main(arguments: list[str] | None = None) -> int:
     part = parser.parse_args(arguments).part
     # Before anything starts a thread: every thread inherits the block, and only the one that waits is told.
     _block_signals()
+    from lab.measure.events import Events
+
     events = Events(_private_stdout())
     threading.Thread(target=_cancel_on_signal, args=(events,), daemon=True).start()
     line = sys.stdin.buffer.readline()
@@ -70,6 +70,8 @@ def run_job(data: Any, part: str, events: Events) -> int:
     Returns:
         The exit code: a specification or a device that cannot be is refused.
     """
+    from lab.runs import JobSpec
+
     try:
         spec = JobSpec.from_dict(data)
         events.progress("loading PyTorch")

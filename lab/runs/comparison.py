@@ -2,7 +2,8 @@
 
 Two variants of one run were timed in the same interleaved rounds: sample i of both comes from round i, and
 rounds are drawn in pairs, so that a slow minute of the machine cancels. Two runs share no rounds: their samples
-are drawn independently, and a machine that was slow for a whole run is not noticed.
+are drawn independently, and a machine that was slow for a whole run is noticed only where the run repeats:
+then whole processes are drawn first, and rounds within them.
 """
 
 from __future__ import annotations
@@ -90,12 +91,25 @@ def ratio_of(first: Point, second: Point, *, paired: bool) -> Ratio | None:
     value = first.timing.median_s / second.timing.median_s
     if min(len(a), len(b)) < FEWEST_SAMPLES:
         return Ratio(value, None, None, paired)
-    low, high = interval(a, b, paired=paired and len(a) == len(b))
-    return Ratio(value, low, high, paired and len(a) == len(b))
+    groups = _processes(first), _processes(second)
+    paired = paired and len(a) == len(b) and groups[0] == groups[1]
+    low, high = interval(a, b, paired=paired, processes=groups)
+    return Ratio(value, low, high, paired)
+
+
+def _processes(point: Point) -> int:
+    """How many processes took the samples, where all took equally many; else they count as of one."""
+    counts = {repeat.n for repeat in point.timing.repeats} if point.timing else set()
+    return len(point.timing.repeats) if point.timing and len(counts) == 1 else 1
 
 
 def interval(
-    first: Sequence[float], second: Sequence[float], *, paired: bool, seed: int = 0
+    first: Sequence[float],
+    second: Sequence[float],
+    *,
+    paired: bool,
+    processes: tuple[int, int] = (1, 1),
+    seed: int = 0,
 ) -> tuple[float, float]:
     """Draw rounds with replacement, and give the middle 95 % of the ratio of medians.
 
@@ -103,6 +117,7 @@ def interval(
         first: samples, in the order of the rounds.
         second: the same of another.
         paired: whether round i of both is drawn together; they are then equally many.
+        processes: how many processes took the samples of each, in turn and equally many.
         seed: of the draws.
 
     Returns:
@@ -118,11 +133,19 @@ def interval(
     if paired and len(first) != len(second):
         raise ValueError(f"paired samples must be equally many, got {len(first)} and {len(second)}")
     generator = np.random.default_rng(seed)
-    rounds = generator.integers(len(first), size=(DRAWS, len(first)))
-    others = rounds if paired else generator.integers(len(second), size=(DRAWS, len(second)))
+    rounds = _drawn(generator, len(first), processes[0])
+    others = rounds if paired else _drawn(generator, len(second), processes[1])
     ratios = np.median(np.asarray(first)[rounds], axis=1) / np.median(np.asarray(second)[others], axis=1)
     low, high = np.percentile(ratios, INTERVAL)
     return float(low), float(high)
+
+
+def _drawn(generator: np.random.Generator, samples: int, processes: int) -> np.ndarray:
+    """Draw places of samples: processes with replacement, and in each as many samples as it took."""
+    each = samples // processes
+    chosen = generator.integers(processes, size=(DRAWS, processes, 1))
+    within = generator.integers(each, size=(DRAWS, processes, each))
+    return (chosen * each + within).reshape(DRAWS, processes * each)
 
 
 def compare(first: Run, second: Run) -> tuple[tuple[Compared, ...], tuple[Point, ...], tuple[Point, ...]]:
@@ -169,6 +192,8 @@ def remarks(first: Point, second: Point) -> tuple[str, ...]:
             )
         elif point.status == "noisy":
             said.append(f"{which} is noisy")
+    if first.cache and second.cache and first.cache != second.cache:
+        said.append(f"{first.cache} cache against {second.cache}")
     if first.kernel and second.kernel and first.kernel != second.kernel:
         said.append(f"{first.kernel} against {second.kernel}")
     return tuple(said)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import ClassVar
 
 from lab.runs.checks import Check, Record, figures, flag, many, number, one_of, optional, record, text, whole
-from lab.runs.spec import DTYPES, EXPERIMENTS, IMPLEMENTATIONS
+from lab.runs.repeat import Repeat
+from lab.runs.spec import CACHES, DTYPES, EXPERIMENTS, IMPLEMENTATIONS, MAX_REPEATS, MAX_SAMPLES
 
 # From good to bad: when two parts of a point disagree, the worse one stands.
 STATUSES = ("ok", "noisy", "cancelled", "refused", "out_of_memory", "crashed", "wrong")
@@ -31,6 +33,7 @@ class Timing(Record):
         samples_s: the raw samples (seconds per call of one block), in the order they were taken.
         first_call_s: the very first call, cold, in seconds.
         discarded_blocks: blocks thrown away because the machine was busy or throttled.
+        repeats: what each process saw, where several timed the cell; the samples are then theirs in turn.
 
     Raises:
         ValueError: a value is not finite, negative, or the quartiles are out of order.
@@ -43,15 +46,17 @@ class Timing(Record):
     samples_s: tuple[float, ...] = ()
     first_call_s: float | None = None
     discarded_blocks: int = 0
+    repeats: tuple[Repeat, ...] = ()
 
     CHECKS: ClassVar[Mapping[str, Check]] = {
         "median_s": number(),
         "q1_s": optional(number()),
         "q3_s": optional(number()),
         "n": optional(whole(1)),
-        "samples_s": many(number(), 10_000),
+        "samples_s": many(number(), MAX_SAMPLES),
         "first_call_s": optional(number()),
         "discarded_blocks": whole(),
+        "repeats": many(record(Repeat), MAX_REPEATS),
     }
 
     def __post_init__(self) -> None:
@@ -61,6 +66,22 @@ class Timing(Record):
         high = self.median_s if self.q3_s is None else self.q3_s
         if not low <= self.median_s <= high:
             raise ValueError(f"median_s is {self.median_s}; it must lie between q1_s {low} and q3_s {high}")
+
+    @property
+    def within_spread(self) -> float | None:
+        """Interquartile range over median of the samples of one process; of several, the middle one's."""
+        found = [
+            (each.q3_s - each.q1_s) / each.median_s
+            for each in self.repeats or (self,)
+            if each.q1_s is not None and each.q3_s is not None and each.median_s
+        ]
+        return statistics.median(found) if found else None
+
+    @property
+    def between_spread(self) -> float | None:
+        """How far apart the medians of several processes lie, over the median; None of a single one."""
+        medians = [each.median_s for each in self.repeats]
+        return (max(medians) - min(medians)) / self.median_s if len(medians) > 1 and self.median_s else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +103,7 @@ class Point(Record):
         max_abs_error: against the float64 reference.
         tolerance: the largest error that is accepted.
         measures: what an experiment saw beyond time, memory and error: numbers by name, each with its unit.
+        cache: "cold" when inputs took turns so that no cache held them, else "warm"; None where that is not known.
         error_rows: which output rows were compared, such as "all" or "64 sampled rows".
         warnings: everything else worth knowing, in words.
 
@@ -111,6 +133,7 @@ class Point(Record):
     max_abs_error: float | None = None
     tolerance: float | None = None
     error_rows: str | None = None
+    cache: str | None = None
     measures: dict[str, float] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
@@ -131,6 +154,7 @@ class Point(Record):
         "max_abs_error": optional(number()),
         "tolerance": optional(number()),
         "error_rows": optional(text(200)),
+        "cache": optional(one_of(*CACHES)),
         "measures": figures,
         "warnings": many(text(), 100),
     }

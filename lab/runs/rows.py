@@ -40,6 +40,9 @@ def _row(run: Run, point: Point, names: list[str]) -> Row:
     for field in fields(Timing):
         row[field.name] = getattr(point.timing, field.name) if point.timing else None
     row["samples_s"] = list(point.timing.samples_s) if point.timing else []
+    row["repeats"] = [each.median_s for each in point.timing.repeats] if point.timing else []
+    row["within_spread"] = point.timing.within_spread if point.timing else None
+    row["between_spread"] = point.timing.between_spread if point.timing else None
     row |= {f"measure_{name}": point.measures.get(name) for name in names}
     row["warnings"] = list(point.warnings)
     return row
@@ -77,7 +80,7 @@ def to_markdown(run: Run) -> str:
     columns = [
         name
         for name in (found[0] if found else {})
-        if name not in left_out and any(row[name] not in (None, "") for row in found)
+        if name not in left_out and any(row[name] not in (None, "", []) for row in found)
     ]
     title = f"Run {run.run_id} on {run.device_label}, torch {run.environment.get('torch') or 'not known'}"
     lines = [title, "", _line(columns), _line(["---"] * len(columns))] if columns else [title]

@@ -47,6 +47,9 @@ IMPLEMENTATIONS = (
 )
 """What can be measured: attention by name (lab.measure.implementations), and a model's "eager" attention."""
 
+CACHES = ("cold", "warm")
+"""Whether a cache of the device may hold the inputs from one call to the next."""
+
 DTYPES = ("fp64", "fp32", "bf16", "fp16")
 
 # Bounds on what a web page or a file may ask for; the memory guard of the worker decides what fits.
@@ -56,6 +59,7 @@ MAX_HEADS = 4096
 MAX_HEAD_DIM = 4096
 MAX_CELLS = 64
 MAX_REPEATS = 100
+MAX_SAMPLES = 10_000  # of one cell
 
 device_name = pattern(
     r"auto|cpu|mps|(cuda|xpu)(:\d{1,3})?", "auto, cpu, mps, cuda, xpu or a numbered one such as cuda:1"
@@ -83,6 +87,7 @@ class JobSpec(Record):
         quick: leave out what takes long: fewer cells, no compiling.
         warm_heap: keep freed CPU memory for the next call instead of paying page faults again.
         model: whose modules the flops experiment counts, a name of the catalogue.
+        cache: "auto" (as the experiment means it: cold for decode), or "cold" or "warm" for all its cells.
         repeats: how many processes, one after the other, time every cell anew.
 
     Raises:
@@ -105,6 +110,7 @@ class JobSpec(Record):
     warm_heap: bool = True
     quick: bool = False
     model: str = "gpt2"
+    cache: str = "auto"
     repeats: int = 1
 
     CHECKS: ClassVar[Mapping[str, Check]] = {
@@ -124,6 +130,7 @@ class JobSpec(Record):
         "warm_heap": flag,
         "quick": flag,
         "model": pattern(r"[a-z0-9][a-z0-9._-]{0,59}", "the name of a model, such as gpt2 or llama-3-8b"),
+        "cache": one_of("auto", *CACHES),
         "repeats": whole(1, MAX_REPEATS),
     }
 
@@ -136,6 +143,11 @@ class JobSpec(Record):
             raise ValueError(f"device is {self.device!r}; the experiment cpu measures on the cpu")
         if self.heads % self.kv_heads:
             raise ValueError(f"kv_heads is {self.kv_heads}; it must divide heads, which is {self.heads}")
+        if self.rounds * self.repeats > MAX_SAMPLES:
+            most = MAX_SAMPLES // self.rounds
+            raise ValueError(
+                f"repeats is {self.repeats}; with {self.rounds:,} rounds it must be at most {most:,}"
+            )
         for name in ("lengths", "batches", "implementations"):
             values = getattr(self, name)
             if len(set(values)) < len(values):

@@ -20,7 +20,18 @@ def command_line(spec: JobSpec) -> str:
     words = [".venv/bin/python -m lab", spec.experiment]
     if (spec.heads, spec.kv_heads) != (usual.heads, usual.kv_heads):
         words.append(f"--heads {spec.heads} --kv-heads {spec.kv_heads}")
-    for name in ("device", "dtype", "head_dim", "rounds", "threads", "seed", "model", *LISTS):
+    for name in (
+        "device",
+        "dtype",
+        "head_dim",
+        "rounds",
+        "repeats",
+        "cache",
+        "threads",
+        "seed",
+        "model",
+        *LISTS,
+    ):
         value = getattr(spec, name)
         if value != getattr(usual, name):
             text = ",".join(map(str, value)) if name in LISTS else value

@@ -139,8 +139,8 @@ def test_a_line_that_is_no_job_is_a_crash_in_words() -> None:
 def test_what_libraries_print_stays_out_of_the_events(tmp_path) -> None:
     """Standard output belongs to the events, whoever else writes to it, from Python or below."""
     program = (
-        "import io, os, sys; from lab.measure import worker; "
-        "events = worker.Events(worker._private_stdout()); "
+        "import io, os, sys; from lab.measure import events, worker; "
+        "events = events.Events(worker._private_stdout()); "
         "print('noise', flush=True); os.write(1, b'more noise'); events.warning('signal')"
     )
     done = subprocess.run(
@@ -148,6 +148,15 @@ def test_what_libraries_print_stays_out_of_the_events(tmp_path) -> None:
     )
     assert done.stdout == '{"event": "warning", "text": "signal"}\n'
     assert "more noise" in done.stderr
+
+
+def test_the_worker_blocks_signals_before_anything_that_starts_threads_is_loaded() -> None:
+    """A thread that a library started before would take the signal, and the process would die unheard."""
+    program = "import sys, lab.measure.worker; print([m for m in ('numpy', 'torch') if m in sys.modules])"
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
 
 
 BLOCKED = """

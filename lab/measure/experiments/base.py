@@ -73,7 +73,7 @@ class Experiment:
         if part not in self.parts:
             events.plan(0)
             return
-        grid = Grid(job, self.calls(job), self.cold_cache, events)
+        grid = Grid(job, self.calls(job), job.cold_cache(self.cold_cache), events)
         if part == "memory":
             memory_part(grid)
             return
