@@ -164,6 +164,8 @@ with st.expander("Every point, the farthest from its prediction first"):
         st.dataframe(rows, hide_index=True, height=360, key=f"{PAGE}_points_table")
     else:
         st.caption("Nothing to compare yet.")
+with st.expander("Published tables of other cards"):
+    st.dataframe(run_files.published(), hide_index=True, height="content", key=f"{PAGE}_published")
 with st.expander("Measure everything"):
     suite.show(scene.device)
 st.download_button(

@@ -1,7 +1,9 @@
 """What happened: job specifications, points and runs, their JSON, and the folder they are kept in. No torch.
 
-spec.py what is asked for, point.py one cell, run.py one job, store.py the files, reference.py the bundled
-published runs, checks.py how values from outside are checked, privacy.py what must not go into a file.
+spec.py what is asked for, point.py one cell, run.py one job, store.py the files and migrations.py their older
+schemas, reference.py and published.py the bundled runs, calibrations.py the rates that runs hold, readings/ what a
+run says, exercises.py what runs say of the chapter's exercises, checks.py how values from outside are checked,
+privacy.py what must not go into a file.
 """
 
 from lab.runs.point import STATUSES, Point, Timing

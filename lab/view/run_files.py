@@ -8,9 +8,11 @@ import zipfile
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from lab.runs import Run, RunFileError, from_text, to_text
+from lab.runs import Run, RunFileError, from_text, reference_runs, to_text
 from lab.view import points
+from lab.view.caveats import contents
 from lab.view.ceilings import short_name
+from lab.view.format import whole
 
 
 class Upload(Protocol):
@@ -53,6 +55,21 @@ def names(runs: Sequence[Run], uploaded: Sequence[Run]) -> dict[str, str]:
         parts = (run.title,) if run.title is not None else (short_name(run), what, when)
         found[run.run_id] = " · ".join(part for part in parts if part) + suffix
     return found
+
+
+def published() -> list[dict[str, str]]:
+    """The published tables, one a row: what they hold, or why none of their figures is a point."""
+    return [
+        {
+            "table": str(run.title),
+            "card": short_name(run),
+            "points": whole(len(run.points)),
+            "what it holds": contents(run),
+            "source": str(run.source),
+        }
+        for run in reference_runs()
+        if run.title is not None
+    ]
 
 
 def legend(labels: Iterable[tuple[str, str, str]]) -> str:

@@ -8,6 +8,7 @@ from lab.cost.formulas import attention_flops, kv_bytes
 from lab.cost.published_score import counted_flops
 from lab.runs import from_text, reference_runs, to_text
 from lab.runs.published import published_runs
+from lab.runs.readings import reading
 from lab.runs.reference import DATA
 
 TABLES = json.loads((DATA / "published_tables.json").read_text(encoding="utf-8"))
@@ -76,3 +77,15 @@ def test_the_points_follow_the_data_file() -> None:
 def test_a_mode_that_the_convention_does_not_cover_is_refused() -> None:
     with pytest.raises(ValueError, match="mode must be one of fwd, fwd\\+bwd, got 'bwd'"):
         counted_flops({"mode": "bwd", "head_dim": 64, "causal": False}, 1, 1, 128)
+
+
+def test_a_table_is_read_by_rates_and_by_its_speed_over_plain_pytorch() -> None:
+    fast, ratios = reading(RUNS["D09"])["scaling"]
+    assert fast.startswith("T = 16,384, fp16: FlashAttention-3 497 TFLOP/s, cuDNN 413 TFLOP/s, ")
+    assert fast.endswith("PyTorch ran out of memory.")
+    assert ratios.startswith("batch 2, T = 8,192, fp16: time of PyTorch over that of the others: ")
+    assert f"FlashAttention-3 {496 / 73:.3g}, " in ratios
+    decode = reading(RUNS["D20"])["decode"]
+    assert "Flash-Decoding 1.26e+03 GB/s" in decode[0]
+    assert all(reading(run) for run in RUNS.values() if run.points)
+    assert not any(reading(run) for run in RUNS.values() if not run.points)

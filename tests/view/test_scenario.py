@@ -110,3 +110,13 @@ def test_the_roof_of_a_published_run_is_the_data_sheet_of_its_card() -> None:
     card = catalog.card("h100-sxm")
     assert ceilings.reference(run, "fp16").flops_per_s == card.dense_flops["fp16"]
     assert ceilings.reference(run, "fp16").bytes_per_s == card.memory_bandwidth_bytes_per_s
+
+
+def test_my_machine_lists_every_published_table_with_its_source_or_the_reason_why_it_has_no_point() -> None:
+    at = open_page("my_machine")
+    (table,) = [item.value for item in at.dataframe if "what it holds" in item.value.columns]
+    published = [run for run in runs.reference_runs() if run.title is not None]
+    assert list(table["table"]) == [run.title for run in published]
+    assert list(table["source"]) == [run.source for run in published]
+    for run, said in zip(published, table["what it holds"], strict=True):
+        assert said == (contents(run) if run.points else run.message)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from lab.runs.point import Point
 from lab.runs.readings import chapter_memory, chapter_times, decode, kernels, masks, whole
+from lab.runs.readings.published import published
 from lab.runs.reference import reference_runs
 from lab.runs.run import Run
 
@@ -52,6 +53,9 @@ def reading(run: Run) -> dict[str, list[str]]:
     Returns:
         Sentences by experiment, in the order of the points; experiments that say nothing are left out.
     """
+    if run.title is not None:
+        said = published(run.points)
+        return {run.points[0].experiment: said} if said else {}
     found = {}
     for experiment in dict.fromkeys(point.experiment for point in run.points):
         if experiment in READERS:
