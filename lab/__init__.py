@@ -7,5 +7,5 @@ lab.runs     WHAT HAPPENED. Records of measurements, JSON in and out, the store 
 lab.measure  WHAT IT DOES COST. torch: real kernels, timed and weighed in a child process.
 lab.view     HOW IT LOOKS. altair and streamlit: charts, controls, the pages' common parts.
 lab.cli      The same answers in a terminal: ``python -m lab --help``.
-lab.data     Models, hardware and recorded runs as data files, each figure with its source.
+lab.data     Models, hardware, recorded runs, claims, glossary and references as data files, each with its source.
 """
