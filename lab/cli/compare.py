@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
@@ -30,7 +32,8 @@ def compare_runs(
     """
     with usage_errors():
         runs = find(first), find(second)
-    both, only_first, only_second = compare(*runs)
+    found, only_first, only_second = compare(*runs)
+    both = tuple(replace(each, remarks=tuple(_apply(each.remarks, *runs))) for each in found)
     if as_json:
         said = [as_dict(each) for each in both]
         alone = {"only_first": len(only_first), "only_second": len(only_second)}
@@ -39,6 +42,14 @@ def compare_runs(
     if not both:
         fail("the two runs have no cell in common: shapes, types, masks and experiments must agree", REFUSED)
     print_comparison(Console(), runs, both, only_first, only_second)
+
+
+def _apply(remarks: Iterable[str], first: Run, second: Run) -> Iterator[str]:
+    """Leave out that a recorded point is not accepted: the lab's rule is for what it measured itself."""
+    recorded = [
+        f"{name} is not accepted" for name, run in (("first", first), ("second", second)) if run.recorded_on
+    ]
+    return (remark for remark in remarks if remark not in recorded)
 
 
 def as_dict(each: Compared) -> dict[str, Any]:

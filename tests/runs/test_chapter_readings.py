@@ -181,3 +181,32 @@ def test_terms() -> None:
     assert nearest({"a": 1.0, "b": 3.0, "c": 3.0}, 2.9) == "b or c"
     with pytest.raises(ValueError, match="one must have one"):
         most_different({}, {})
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"device_kind": "cuda", "multiprocessors": True, "compute_capability": "fast"},
+        {"device_kind": ["cpu"], "threads": -3, "device_name": 5},
+        {"device_kind": "mps"},
+        {},
+    ],
+)
+def test_a_run_of_an_unknown_device_is_read_without_its_tiles_or_rates(
+    environment: dict[str, object],
+) -> None:
+    points = [
+        *scaled("flash", 1.7),
+        *scaled("naive", 2),
+        peak("naive", 512, "fp32"),
+        peak("flash", 512, "bf16"),
+    ]
+    points += [
+        cell(experiment="causal", implementation="flash", batch=2**16, heads=4096, kv_heads=4096, dtype="fp32",
+             causal=mask, q_len=4096, kv_len=4096, timing=Timing(1.0))
+        for mask in (True, False)
+    ]  # fmt: skip
+    grouped = cell(experiment="memory", implementation="efficient", kv_heads=3, peak_extra_bytes=2**20)
+    found = reading(run_of(*points, grouped, environment=environment))
+    assert set(found) == {"scaling", "memory", "causal"}
+    assert "Whole tiles along the diagonal predict nothing here" in found["causal"][-1]

@@ -145,7 +145,7 @@ def _masking(pairs: Sequence[tuple[Point, Point, float]], side: Side) -> str:
             listed([share for masked, *_ in pairs if (share := of.share_of_pairs(mine(masked)))])
             for of, mine in ((side, lambda point: point), (chapter_side(), counterpart))
         ]
-        return f"Whole tiles along the diagonal predict {told[0] or 'nothing'} here and {told[1]} there"
+        return f"Whole tiles along the diagonal predict {told[0] or 'nothing'} here and {told[1] or 'nothing'} there"
     masked, full, _ = pairs[-1]
     predicted = [[of.predict(point) for point in points] for of, points in _both(masked, full, side)]
     known = [[each for each in pair if each is not None] for pair in predicted]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
@@ -22,6 +23,10 @@ FUSED = ("flash", "efficient")
 THERE = {"naive": "naive", "math": "math", "flash": "efficient", "efficient": "efficient"}
 """The chapter's implementation that stands for each of ours: its build of PyTorch had no flash kernel."""
 NARROW = ("fp16", "bf16")
+CAPABILITY = re.compile(r"\d{1,2}\.\d")
+FEWEST_ROWS = 32  # of a tile, see lab.cost.tiles
+MOST_BLOCKS = 100_000
+"""Blocks of queries whose tiles are counted: beyond this a share says nothing new and takes long to count."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,8 @@ class Side:
 
     def share_of_pairs(self, point: Point) -> float | None:
         """Causal over full work of the busiest thread or multiprocessor of a fused kernel; None if not known."""
+        if point.batch * point.heads * point.q_len > MOST_BLOCKS * FEWEST_ROWS:
+            return None
         if self.kind == "cpu":
             tile, slots = cpu_tile(point.q_len, point.kv_len), self.threads
         elif self.multiprocessors is None or self.capability is None:
@@ -76,17 +83,19 @@ def side_of(run: Run) -> Side:
     """
     known = run.environment
     kind = "cpu" if (known.get("device_kind") or run.spec.device) == "cpu" else "cuda"
-    threads = known.get("threads")
-    count = threads if isinstance(threads, int) and threads > 0 else 1
+    count = _count(known.get("threads")) or 1
     wanted = count if kind == "cpu" else None
 
     def rates(dtype: str) -> Calibration | None:
         return newest_calibration((run, *list_runs()), run.device_key, dtype, wanted)
 
-    capability, slots = known.get("compute_capability"), known.get("multiprocessors")
-    return Side(
-        kind, count, slots if isinstance(slots, int) else None, str(capability) if capability else None, rates
-    )
+    slots, capability = _count(known.get("multiprocessors")), str(known.get("compute_capability"))
+    return Side(kind, count, slots, capability if CAPABILITY.fullmatch(capability) else None, cache(rates))
+
+
+def _count(value: object) -> int | None:
+    """A whole number above 0 as it stands in an environment, which anybody may have written."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
 
 
 @cache
