@@ -5,7 +5,8 @@ import streamlit as st
 from lab.cost import catalog, evidence
 from lab.cost.evidence import CATEGORIES, SOURCES, VERDICTS, Claim
 from lab.runs import EXPERIMENTS, JobSpec, Run, default_spec
-from lab.view import bars, controls, here, ledger, navigation, scenario, skeleton
+from lab.runs.reproduction import batches_of, lengths_of, measurable
+from lab.view import bars, controls, here, ledger, navigation, reproduced, scenario, skeleton
 from lab.view.axes import counts_axis
 from lab.view.caveats import caveats
 from lab.view.format import whole
@@ -16,11 +17,14 @@ navigation.guard()
 PAGE = "claims"
 CHART_PX, TABLE_PX = 330, 420
 LONGEST_MEASURED = 4096
+MEASURED = {"scaling": ("naive", "sdpa"), "decode": ("sdpa",)}
+"""Implementations that claims of an experiment are about, where they are not all that it has."""
 FAILS = ("wrong", "holds in part")
 
 scene, palette = scenario.current(), scenario.theme()
 measured_dtype, dtype_reason = here.measured_type(scene.dtype, scene.device)
 every = evidence.claims()
+seen = reproduced.of_this_machine(scene.device)
 
 
 def count(claims: list[Claim], *verdicts: str) -> int:
@@ -43,18 +47,25 @@ def spec_of(claim: Claim) -> JobSpec:
     """The job that measures a claim's quantity on this machine, at its model's heads and lengths."""
     model = catalog.models().get(str(claim.inputs.get("model")), catalog.model("gpt2"))
     asked = claim.inputs.get("tokens", ())
-    lengths = asked if isinstance(asked, list) else [asked] if isinstance(asked, int) else []
-    lengths = tuple(length for length in lengths if length <= LONGEST_MEASURED)
+    listed = asked if isinstance(asked, list) else [asked] if isinstance(asked, int) else []
+    lengths = tuple(length for length in listed if length <= LONGEST_MEASURED)
+    if measurable(claim):
+        lengths = lengths_of(claim)
+    # Errors are printed for several types: "auto" measures all that the device computes in.
+    dtype = "auto" if claim.experiment == "accuracy" else measured_dtype
     return default_spec(
-        claim.experiment, device=scene.device, dtype=measured_dtype, heads=model.heads,
-        kv_heads=model.kv_heads, head_dim=model.head_dim, threads=here.threads(), lengths=lengths or None,
+        claim.experiment, device=scene.device, dtype=dtype, heads=model.heads, kv_heads=model.kv_heads,
+        head_dim=model.head_dim, threads=here.threads(), lengths=lengths or None,
+        batches=batches_of(claim) or None, implementations=MEASURED.get(claim.experiment), quick=True,
     )  # fmt: skip
 
 
 def reproduce(claim: Claim) -> Run | None:
-    """The measure panel of a claim, and the run that it shows."""
-    note = f"Lengths beyond {whole(LONGEST_MEASURED)} are left out."
-    panel = Panel(PAGE, spec_of(claim), scene.binary, note=f"{note} {dtype_reason}" if dtype_reason else note)
+    """The measure panel of a claim, and the run that it shows: press again in fp32 for what is printed in it."""
+    spec = spec_of(claim)
+    panel = Panel(
+        f"{PAGE}_{claim.id}", spec, scene.binary, note=None if spec.dtype == "auto" else dtype_reason
+    )
     beside, results = st.columns([1, 3])
     with beside:
         panel.controls()
@@ -78,7 +89,7 @@ with left:
     st.metric("Figures shown", whole(len(shown)))
 with right:
     skeleton.takeaway(takeaway())
-    skeleton.badges(measured=False, recorded_on=None)
+    skeleton.badges(measured=any(one.id in seen for one in shown), recorded_on=None)
     picture = ledger.verdict_bars(shown, palette)
     longest = max(1, *(int(at) for _, at, _ in picture.ends))
     skeleton.show(
@@ -91,15 +102,15 @@ with right:
 
 st.subheader("Select a row to open its recomputation", anchor=False)
 event = st.dataframe(
-    ledger.table(shown), hide_index=True, height=TABLE_PX, key=f"{PAGE}_table", on_select="rerun",
-    selection_mode="single-row",
+    ledger.table(shown, lambda one: reproduced.short(one, seen.get(one.id))), hide_index=True,
+    height=TABLE_PX, key=f"{PAGE}_table", on_select="rerun", selection_mode="single-row",
 )  # fmt: skip
 rows = [row for row in event.selection.rows if row < len(shown)]
-measurable = (claim for claim in shown if claim.experiment in EXPERIMENTS)
-claim = shown[rows[0]] if rows else next(iter((*measurable, *shown)), None)
+with_button = (claim for claim in shown if claim.experiment in EXPERIMENTS)
+claim = shown[rows[0]] if rows else next(iter((*with_button, *shown)), None)
 run = None
 if claim is not None:
-    for line in ledger.details(claim):
+    for line in (*ledger.details(claim), *reproduced.details(claim, seen.get(claim.id))):
         st.markdown(line)
     if claim.experiment in EXPERIMENTS:
         st.markdown("**Measure the same quantity here:**")
@@ -123,7 +134,8 @@ skeleton.gap(
         f"Of {whole(len(measured))} measured figures, {whole(len(derived))} can be recomputed from other "
         f"printed figures or from the cost model; {whole(count(measured, 'needs a run'))} need a run on the same "
         "device. A run on another machine shows whether the same law holds there, not whether the figure was "
-        "read right."
+        "read right.",
+        reproduced.summary(seen, count(every, "needs a run")),
     ]
 )
 skeleton.misconception(

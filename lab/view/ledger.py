@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 
 import pandas as pd
@@ -74,16 +74,17 @@ def number(value: float) -> str:
     return digits(value, FIGURES)
 
 
-def table(claims: Iterable[Claim]) -> pd.DataFrame:
+def table(claims: Iterable[Claim], here: Callable[[Claim], str]) -> pd.DataFrame:
     """One row a claim.
 
     Args:
         claims: in the order of their documents.
+        here: what this machine measured of a claim, in a few words; empty for nothing.
     """
-    columns = ("verdict", "says", "printed", "recomputed", "category", "section", "source")
+    columns = ("verdict", "says", "printed", "recomputed", "measured here", "category", "section", "source")
     rows = [
         (
-            claim.verdict, claim.says, printed_text(claim), recomputed_text(claim), claim.category,
+            claim.verdict, claim.says, printed_text(claim), recomputed_text(claim), here(claim), claim.category,
             claim.section, SOURCES[claim.source],
         )
         for claim in claims

@@ -241,7 +241,7 @@ def test_every_claim_opens_into_its_recomputation(claim: evidence.Claim) -> None
 
 def test_a_measurable_claim_has_its_button() -> None:
     at = open_page(CLAIMS, **{f"{CLAIMS}_search": "chapter.opening.asked"})
-    assert at.button(key=f"measure_{CLAIMS}").label == "Measure"
+    assert at.button(key=f"measure_{CLAIMS}_chapter.opening.asked").label == "Measure"
 
 
 # All four

@@ -1,0 +1,80 @@
+"""Claims beside what this machine measured: read again only when a run file was written."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+
+import streamlit as st
+
+from lab.cost import evidence
+from lab.cost.evidence import Claim
+from lab.runs.reproduction import Reproduction, Value, reproduce
+from lab.runs.reproduction.values import OUTCOMES
+from lab.runs.store import runs_folder
+from lab.view import calibrations, here, ledger
+from lab.view.format import whole
+
+BELONGS = "A time or an error belongs to its device: another figure on another device contradicts nothing."
+
+
+def of_this_machine(device: str) -> Mapping[str, Reproduction]:
+    """What the runs kept here say of the claims, by the claim's id.
+
+    Args:
+        device: the scenario's choice.
+    """
+    changed_ns = 0
+    with suppress(OSError):  # nothing has been measured yet
+        changed_ns = os.stat(runs_folder()).st_mtime_ns
+    return _read(here.kind(device), str(runs_folder()), changed_ns)
+
+
+@st.cache_resource(max_entries=4, show_spinner=False)
+def _read(kind: str, folder: str, changed_ns: int) -> Mapping[str, Reproduction]:
+    held = [run for run in calibrations.kept() if calibrations.here_kind(run) == kind]
+    read = ((claim.id, reproduce(claim, held)) for claim in evidence.claims())
+    return {name: found for name, found in read if found is not None}
+
+
+def value_text(value: Value, unit: str) -> str:
+    """A measured value with its spread and unit."""
+    middle, low, high = (ledger.number(one) for one in (value.value, value.low, value.high))
+    spread = "" if low == high else f" ({low} to {high})"
+    return f"{middle}{spread} {unit}".strip()
+
+
+def short(claim: Claim, found: Reproduction | None) -> str:
+    """One cell of the table: the outcome and the values."""
+    if found is None:
+        return ""
+    values = " · ".join(ledger.number(value.value) for value in found.values)
+    return f"{found.outcome}: {values} {claim.unit}".strip() if values else found.outcome
+
+
+def details(claim: Claim, found: Reproduction | None) -> list[str]:
+    """What this machine says of a claim, in sentences.
+
+    Args:
+        claim: an entry of the ledger.
+        found: read from its runs; None for nothing.
+    """
+    if found is None:
+        return []
+    if not found.values:
+        return [f"**Here, {found.outcome}:** {found.says}."]
+    parts = []
+    for value in found.values:
+        beside = f", printed {value.printed.printed}" if value.printed else ""
+        parts.append(f"{value.label}: {value_text(value, claim.unit)}{beside}")
+    return [f"**Here, {found.outcome}:** {'; '.join(parts)}. {BELONGS}"]
+
+
+def summary(found: Mapping[str, Reproduction], asked: int) -> str:
+    """How many of the claims that need a run were read from this machine's, and with what outcome."""
+    if not found:
+        return f"Not one of the {whole(asked)} figures that need a run has been measured on this machine yet."
+    counts = ((sum(one.outcome == outcome for one in found.values()), outcome) for outcome in OUTCOMES)
+    said = ", ".join(f"{whole(count)} {outcome}" for count, outcome in counts if count)
+    return f"**This machine:** of {whole(asked)} figures that need a run, {whole(len(found))} were measured: {said}."

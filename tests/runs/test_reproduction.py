@@ -1,0 +1,76 @@
+"""Claims read from runs: the same figure, the same side of one, another figure, and what needs no figure."""
+
+from typing import Any
+
+import pytest
+
+from lab.cost import evidence
+from lab.runs import Timing
+from lab.runs.reproduction import lengths_of, measurable, reproduce
+from tests.view.points_of import point, run
+
+CLAIMS = {claim.id: claim for claim in evidence.claims()}
+
+
+def timed(seconds: float, **changes: Any) -> Any:
+    samples = tuple(seconds * factor for factor in (0.999, 1.0, 1.001))
+    return point(timing=Timing(seconds, samples[0], samples[2], 3, samples, first_call_s=seconds), **changes)
+
+
+def test_nearly_every_claim_that_needs_a_run_has_a_rule_and_no_other_has() -> None:
+    needing = {claim.id for claim in CLAIMS.values() if claim.verdict == "needs a run"}
+    ruled = {claim.id for claim in CLAIMS.values() if measurable(claim)}
+    assert ruled <= needing
+    assert needing - ruled == {"chapter.limits.isolated", "chapter.evidence.unmeasured"}
+
+
+@pytest.mark.parametrize(("mib", "outcome"), [(21, "same figure here"), (13, "another figure here")])
+def test_a_peak_is_held_to_the_digits_that_were_printed(mib: int, outcome: str) -> None:
+    peak = point(experiment="memory", peak_extra_bytes=mib * 2**20, timing=None)
+    found = reproduce(CLAIMS["chapter.memory.naive_t512"], [run(peak)])
+    assert found.outcome == outcome
+    assert found.values[0].value == mib
+    assert reproduce(CLAIMS["chapter.memory.naive_t2048"], [run(peak)]) is None
+
+
+@pytest.mark.parametrize(
+    ("masked", "outcome"),
+    [(1.69e-3, "same figure here"), (1.2e-3, "same direction here"), (0.8e-3, "another figure here")],
+)
+def test_a_ratio_may_lie_on_the_same_side_of_one(masked: float, outcome: str) -> None:
+    shape = {"experiment": "causal", "implementation": "naive", "kv_len": 1024, "q_len": 1024}
+    found = reproduce(
+        CLAIMS["chapter.causal.naive"],
+        [run(timed(masked, causal=True, **shape), timed(1e-3, causal=False, **shape))],
+    )
+    assert (found.outcome, len(found.values)) == (outcome, 1)
+    assert found.values[0].value == pytest.approx(masked / 1e-3)
+
+
+def test_newer_runs_and_the_printed_width_of_a_type_come_first() -> None:
+    old, new = (timed(seconds, kv_len=512) for seconds in (9e-3, 0.29e-3))
+    found = reproduce(CLAIMS["chapter.time.t512"], [run(new), run(old)])
+    assert [(value.label, value.value) for value in found.values] == [("naive, bf16", pytest.approx(0.29))]
+    assert found.outcome == "same figure here"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "outcome"),
+    [(0.5e-3, "supported here"), (2e-3, "not supported here"), (1.001e-3, "open here")],
+)
+def test_splitting_helps_where_it_is_faster_than_one_part(seconds: float, outcome: str) -> None:
+    shape = {"experiment": "split_kv", "implementation": "split_kv", "q_len": 1, "kv_len": 4096}
+    points = [
+        timed(1e-3, variant="1 part, matmul", **shape),
+        timed(seconds, variant="4 parts, matmul", **shape),
+        timed(0.1e-3, variant="8 parts, compiled", **shape),  # without a control of its own
+    ]
+    found = reproduce(CLAIMS["chapter.decode.parallelism"], [run(*points)])
+    assert found.outcome == outcome
+    assert found.says.startswith("4 parts, matmul")
+
+
+def test_a_claim_names_its_lengths() -> None:
+    assert lengths_of(CLAIMS["chapter.decode.time_b16_t16384"]) == (16384,)
+    assert lengths_of(CLAIMS["chapter.causal.math"]) == (1024, 2048, 4096)
+    assert lengths_of(CLAIMS["chapter.limits.flash"]) == ()
