@@ -7,9 +7,11 @@ import pytest
 from lab.cost.formulas import fit_exponent
 from lab.cost.peaks import peak_extra_bytes
 from lab.cost.prediction import predict_attention
+from lab.measure.gpt2 import OUTPUTS
 from lab.runs import Point, Run, Timing, default_spec, new_run, reference_runs
 from lab.runs import store as runs_store
 from lab.runs.readings import reading
+from lab.runs.readings.chapter_memory import LAST_ROW
 from lab.runs.readings.sides import chapter_side, counterpart, side_of
 from lab.runs.readings.terms import most_different, nearest, peak_terms
 from tests.cost.calibrations import cpu
@@ -210,3 +212,19 @@ def test_a_run_of_an_unknown_device_is_read_without_its_tiles_or_rates(
     found = reading(run_of(*points, grouped, environment=environment))
     assert set(found) == {"scaling", "memory", "causal"}
     assert "Whole tiles along the diagonal predict nothing here" in found["causal"][-1]
+
+
+def test_one_row_in_16_bit_on_a_cpu_copies_the_lm_head() -> None:
+    """As found by profiling torch 2.13: aten::bmm allocates the weights anew; fp32 does not, nor do all rows."""
+    assert LAST_ROW in OUTPUTS
+    weights = 50257 * 768 * 2
+    narrow = said(run_of(*whole(LAST_ROW, (76, 76), "bf16", {})), "model")[-1]
+    assert (
+        f"largest is a copy of the LM head's weights (a copy of the LM head's weights {weights / 2**20:.3g}"
+        in narrow
+    )
+    assert "LM head" not in said(run_of(*whole(LAST_ROW, (100, 40), "fp32", {})), "model")[-1]
+    card = {"device_kind": "cuda"}
+    assert (
+        "LM head" not in said(run_of(*whole(LAST_ROW, (60, 40), "bf16", {}), environment=card), "model")[-1]
+    )

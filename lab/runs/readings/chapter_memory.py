@@ -6,10 +6,13 @@ from lab.cost.calls import AttentionCall
 from lab.cost.catalog import model as known_model
 from lab.cost.formulas import logits_bytes
 from lab.runs.point import Point
-from lab.runs.readings.sides import FUSED, THERE, chapter_side, side_of
+from lab.runs.readings.sides import FUSED, NARROW, THERE, chapter_side, side_of
 from lab.runs.readings.terms import alike, most_different, nearest, peak_terms
 from lab.runs.readings.words import at, groups, one, size
 from lab.runs.run import Run
+
+LAST_ROW = "last row of logits"
+"""What the model experiment calls the output that generation needs."""
 
 
 def memory(run: Run, chapter: Run) -> list[str]:
@@ -112,15 +115,18 @@ def model(run: Run, chapter: Run) -> list[str]:
         eager, sdpa = one(pair, implementation="eager"), one(pair, implementation="sdpa")
         if eager is None or sdpa is None:
             continue
-        said.append(_largest(str(wanted), eager, sdpa))
+        said.append(_largest(str(wanted), eager, sdpa, side_of(run).kind))
         row = next((r for r in chapter.tables.get("gpt2_fp32_batch1", ()) if r["tokens"] == longest), None)
         if row is not None and "logits_bytes" in eager.measures and eager.batch == 1:
             said.append(_beside(eager, row["peak_extra_mib"] * 2**20))
     return said
 
 
-def _tensors(point: Point) -> dict[str, float]:
-    """The tensors of a pass that can set its peak: logits where all are made, scores, feed-forward activations."""
+def _tensors(point: Point, kind: str) -> dict[str, float]:
+    """The tensors of a pass that can set its peak: logits where all are made, scores, feed-forward activations.
+
+    A CPU adds one: its 16-bit product of a single row that was cut out of a longer sequence copies its weights.
+    """
     shape, call = known_model("gpt2"), chapter_side().call(point)
     rows = call.batch * call.q_len
     found = {
@@ -129,11 +135,13 @@ def _tensors(point: Point) -> dict[str, float]:
     }
     if "logits_bytes" in point.measures:
         found["the logits"] = float(logits_bytes(call.batch, call.q_len, shape.vocab, call.element))
+    if kind == "cpu" and point.variant == LAST_ROW and point.dtype in NARROW:
+        found["a copy of the LM head's weights"] = float(shape.vocab * shape.hidden * call.element)
     return found
 
 
-def _largest(wanted: str, eager: Point, sdpa: Point) -> str:
-    terms = _tensors(eager)
+def _largest(wanted: str, eager: Point, sdpa: Point, kind: str) -> str:
+    terms = _tensors(eager, kind)
     ordered = sorted(terms, key=lambda name: -terms[name])
     listed = ", ".join(f"{name} {size(terms[name])}" for name in ordered)
     first, second = float(eager.peak_extra_bytes or 0), float(sdpa.peak_extra_bytes or 0)
@@ -148,10 +156,10 @@ def _beside(eager: Point, theirs: float) -> str:
     """The chapter's peak is in fp32, at the same tokens: the terms differ in the width of a number alone."""
     ours = float(eager.peak_extra_bytes or 0)
     wide = Point.from_dict(eager.to_dict() | {"dtype": "fp32"})
-    name, here, there = most_different(_tensors(eager), _tensors(wide))
+    name, here, there = most_different(_tensors(eager, "cuda"), _tensors(wide, "cuda"))
     text = f"The chapter's card held {size(theirs)} at as many tokens in fp32, against {size(ours)} here"
     if eager.dtype == "fp32":
-        terms = _tensors(eager)
+        terms = _tensors(eager, "cuda")
         apart = abs(ours - theirs)
         same = f": {size(apart)} apart, of tensors that are the same ({nearest(terms, apart)} is nearest to that)"
         return text + (": the same." if alike(ours, theirs) else f"{same}.")
