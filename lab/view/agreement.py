@@ -19,8 +19,10 @@ from lab.view.format import tokens_label
 from lab.view.points import kind_of
 
 TIME, PEAK = "time", "peak"
-PLAIN = ("selftest", "scaling", "causal", "decode", "gqa", "first_call", "memory")
-"""Experiments whose points are calls of attention alone, which is what lab.cost predicts."""
+OTHER_CALLS = ("training", "model")
+"""Experiments whose points are more than one call of attention, which is what lab.cost predicts."""
+SAME_CALL = {"accuracy": None, "gqa": None, "kv_int8": None, "mask": "is_causal"}
+"""Experiments where a variant, or the one named, is the plain call all the same: of other inputs, say."""
 FORWARD_KERNELS = ("FlashAttention-2",)
 """Kernels of published tables that the data sheet of their card predicts, as `python -m lab validate` does."""
 
@@ -74,7 +76,7 @@ def predicted_of(run: Run, point: Point, quantity: str) -> float | None:
     """The prediction of a point; None where its kernel is not modelled or its device not calibrated."""
     if quantity == PEAK:
         return _predicted_peak(run, point)
-    if point.experiment not in PLAIN:
+    if not _is_plain(run, point):
         return None
     calibration = _sheet_of(run, point) if run.title is not None else calibrations.of_run(run, point.dtype)
     if calibration is None:
@@ -83,6 +85,15 @@ def predicted_of(run: Run, point: Point, quantity: str) -> float | None:
     known = run.run_id == CHAPTER_RUN_ID and point.implementation == "sdpa"
     found = predict_point(replace(point, implementation="efficient") if known else point, calibration)
     return None if found is None else found.seconds
+
+
+def _is_plain(run: Run, point: Point) -> bool:
+    """Whether a point is a call of attention alone, without a window, a mask of its own or a backward pass."""
+    if point.experiment in OTHER_CALLS:
+        return False
+    if point.variant is None or run.title is not None:
+        return True
+    return point.experiment in SAME_CALL and SAME_CALL[point.experiment] in (None, point.variant)
 
 
 def _sheet_of(run: Run, point: Point) -> Calibration | None:

@@ -120,3 +120,7 @@ def test_my_machine_lists_every_published_table_with_its_source_or_the_reason_wh
     assert list(table["source"]) == [run.source for run in published]
     for run, said in zip(published, table["what it holds"], strict=True):
         assert said == (contents(run) if run.points else run.message)
+
+
+def test_the_name_of_a_recorded_run_is_told_apart_where_the_bar_cuts_it_off() -> None:
+    assert len({label[:20] for label in scenario.recorded_runs()}) == len(scenario.recorded_runs())
