@@ -16,7 +16,7 @@ from lab.cost.calls import AttentionCall
 from lab.cost.formulas import attention_flops
 from lab.cost.prediction import predict_attention
 from lab.cost.traffic import peak_extra_bytes
-from lab.measure.plan import parts_of
+from lab.measure.plan import parts_of, processes_of
 from lab.runs import JobSpec, Point, Run
 
 # Of the protocol, in seconds; the last run on the device corrects their sum.
@@ -122,16 +122,18 @@ class Durations:
             spec: the job.
             cells: those that run.
         """
-        parts = parts_of(spec.experiment)
+        processes = processes_of(spec)
+        parts = set(processes)
         cells_s = 0.0
         for cell in cells:
             call_s = self.call_s(cell)
             if "time" in parts:
                 block_s = max(BLOCK_S[cell.call.device], call_s)
-                cells_s += CELL_S + max(WARM_UP_S, CALLS_BEFORE_ROUNDS * call_s) + spec.rounds * block_s
+                timed_s = CELL_S + max(WARM_UP_S, CALLS_BEFORE_ROUNDS * call_s) + spec.rounds * block_s
+                cells_s += timed_s * processes.count("time")
             if "memory" in parts:
                 cells_s += CELL_S + CALLS_FOR_MEMORY * call_s
-        return START_S * len(parts) + cells_s * _points_a_cell(spec, cells)
+        return START_S * len(processes) + cells_s * _points_a_cell(spec, cells)
 
     def call_s(self, cell: Cell) -> float:
         """Seconds of one call.
