@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from lab.measure.attention import float64_device
 from lab.measure.clocks import Clocks, clocks_of
 from lab.measure.device import Call, Device
 
@@ -133,7 +134,13 @@ class Xpu(Accelerator):
     gaps = (
         "driver, clocks and throttling are not read on XPU",
         "a short call is timed with its launch: it is not replayed from a graph on XPU",
+        "XPU is not calibrated, so nothing is predicted for it",
     )
+
+    def dtypes(self) -> tuple[str, ...]:
+        """List the dtypes the device computes in: some of Intel's cards have no fp64."""
+        able = float64_device(self.torch_device) == self.torch_device
+        return tuple(name for name in super().dtypes() if able or name != "fp64")
 
 
 class Mps(Device):
@@ -147,6 +154,7 @@ class Mps(Device):
         "a block is timed by the processor's clock around a wait for MPS, launching included",
         "the kernel that ran is known by PyTorch's operator alone",
         "clocks and throttling are not read on MPS",
+        "MPS is not calibrated, so nothing is predicted for it",
     )
 
     def synchronise(self) -> None:

@@ -179,6 +179,22 @@ def check_shapes(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> None:
         )
 
 
+def float64_device(device: torch.device) -> torch.device:
+    """Give where float64 is computed for a device: on itself, or on the CPU where it has none.
+
+    Args:
+        device: where the inputs lie; Apple's GPUs and some of Intel's have no float64.
+
+    Returns:
+        The device, or the CPU.
+    """
+    if device.type == "xpu":
+        able = bool(getattr(torch.xpu.get_device_properties(device), "has_fp64", True))
+    else:
+        able = device.type != "mps"
+    return device if able else torch.device("cpu")
+
+
 def reference(
     q: Tensor,
     k: Tensor,
@@ -205,8 +221,8 @@ def reference(
         ValueError: shapes that do not fit each other.
     """
     check_shapes(q, k, v, causal)
-    if q.device.type == "mps":  # has no float64
-        q, k, v = q.cpu(), k.cpu(), v.cpu()
+    wide = float64_device(q.device)
+    q, k, v = q.to(wide), k.to(wide), v.to(wide)
     wanted = torch.arange(q.shape[2]) if rows is None else rows
     wanted = wanted.to(q.device)
     output = q.new_empty(q.shape[0], q.shape[1], len(wanted), v.shape[3], dtype=torch.float64)

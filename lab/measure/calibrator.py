@@ -92,7 +92,8 @@ class Calibrator:
         matmuls, elements = self._products() | linear, self._elements() | passes
         calibration = replace(calibration, matmuls=matmuls, elements=elements)
         self.tell(f"{self.dtype}: fused kernels")
-        kernels = list(backends(self.setting))
+        known = self.kind == "cpu" or self.compute_capability is not None  # else the kernels' tiles are not
+        kernels = list(backends(self.setting)) if known else []
         calibration = replace(calibration, starts=self._starts(kernels))
         calibration = replace(calibration, fused=self._fused(calibration, kernels))
         calibration = replace(calibration, decode=self._decode(calibration, kernels))

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from lab.measure.accuracy import SAMPLED_ROWS, Truth
+from lab.measure.attention import float64_device
 
 ALL, LAST, BODY = "all logits", "last row of logits", "body"
 OUTPUTS = (ALL, LAST, BODY)
@@ -128,7 +129,8 @@ def true_outputs(gpt2: Gpt2, tokens: Tensor) -> dict[str, Truth]:
     Returns:
         The truth by kind of output, shaped (batch, 1, rows, columns).
     """
-    wide = copy.deepcopy(gpt2.models[EAGER]).double()
+    where = float64_device(tokens.device)
+    wide, tokens = copy.deepcopy(gpt2.models[EAGER]).to(where).double(), tokens.to(where)
     hidden = wide.transformer(tokens, use_cache=False).last_hidden_state
     length = tokens.shape[1]
     rows = torch.linspace(0, length - 1, min(length, SAMPLED_ROWS)).round().long()

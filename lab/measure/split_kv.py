@@ -158,6 +158,8 @@ def _fused(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
     if q.device.type == "cpu":
         output, log_sum = aten._scaled_dot_product_flash_attention_for_cpu(q, k, v)
         return output, log_sum
+    if q.device.type != "cuda":
+        raise RuntimeError(f"no fused kernel on {q.device.type} is known to give its log-sum-exp")
     if q.dtype in (torch.float16, torch.bfloat16) and torch.cuda.get_device_capability(q.device) >= (8, 0):
         output, log_sum, *_ = aten._scaled_dot_product_flash_attention(q, k, v)
     else:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate
@@ -47,7 +47,10 @@ def record(call: Callable[[], Any], device_kind: str = "cpu") -> Trace:
         The trace.
     """
     accelerator = device_kind if device_kind in ("cuda", "xpu") else None
-    profiler = torch.autograd.profiler.profile(profile_memory=True, use_device=accelerator)
+    # Without use_kineto a card's kernels are timed by events of the host and have no names
+    profiler = torch.autograd.profiler.profile(
+        profile_memory=True, use_device=accelerator, use_kineto=accelerator is not None
+    )
     with quiet_stderr():
         with profiler:
             output = call()
@@ -58,7 +61,7 @@ def record(call: Callable[[], Any], device_kind: str = "cpu") -> Trace:
     events = _in_order(results.experimental_event_tree())
     return Trace(
         tuple(event.name for event in events if event.tag == _EventType.TorchOp),
-        tuple(event.name() for event in results.events() if _is_kernel(event)),
+        _kernels(results.events()),
         _peak_bytes(events),
     )
 
@@ -72,6 +75,12 @@ def _in_order(tree: list[Any]) -> list[Any]:
         pending.extend(event.children)
         events.append(event)
     return sorted(events, key=lambda event: event.start_time_ns)
+
+
+def _kernels(events: Iterable[Any]) -> tuple[str, ...]:
+    """Name the kernels of an accelerator in the order they started."""
+    kernels = sorted(filter(_is_kernel, events), key=lambda event: event.start_ns())
+    return tuple(event.name() for event in kernels)
 
 
 def _is_kernel(event: Any) -> bool:

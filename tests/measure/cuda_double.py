@@ -240,6 +240,6 @@ def install(monkeypatch: pytest.MonkeyPatch, card: Card) -> Card:
     monkeypatch.setattr(torch, "xpu", card)
     monkeypatch.setitem(accelerators.KINDS, "cuda", CardDevice)
     monkeypatch.setitem(accelerators.KINDS, "xpu", XpuDevice)
-    monkeypatch.setattr(torch.autograd.profiler, "profile", lambda **options: Profile(card, real))
+    monkeypatch.setattr(torch.autograd.profiler, "profile", lambda **options: Profile(card, real, options))
     monkeypatch.setattr(accelerators, "nvidia_driver", lambda: None)
     return card

@@ -22,6 +22,7 @@ from lab.measure.device import OVERSUBSCRIBED
 from lab.measure.environment import environment
 from lab.measure.experiments.mask import BOOLEAN
 from lab.measure.job import Job, open_job
+from lab.measure.split_kv import split_kv_fused
 from lab.runs import Point, default_spec
 
 
@@ -221,6 +222,11 @@ def test_an_xpu_is_measured_with_its_gaps(card) -> None:
     assert flash.accepted
     assert "not replayed from a CUDA graph: xpu is not captured here" in flash.warnings[0]
     assert any("throttling" in gap for gap in environment(on)["gaps"])
+    (said,) = [event["text"] for event in events_of("calibrate", "time", on) if event["event"] == "warning"]
+    assert said == "xpu is not calibrated: that is done on the CPU and on CUDA cards"
+    query, cache = (torch.empty(1, 1, length, 8, device="meta") for length in (1, 4))
+    with pytest.raises(RuntimeError, match="no fused kernel on meta is known to give its log-sum-exp"):
+        split_kv_fused(query, cache, cache, causal=False, splits=2)
 
 
 def test_mps_gives_times_and_no_peak(monkeypatch) -> None:

@@ -4,102 +4,30 @@ import getpass
 import json
 import os
 import platform
+import sys
 from types import SimpleNamespace
 
 import pytest
 import torch
+from cuda_double import Card, CardDevice, install
 
 from lab.measure import accelerators, host
-from lab.measure.accelerators import KINDS, Accelerator, Cuda, Mps, resolve
+from lab.measure.accelerators import KINDS, Accelerator, Cuda, Mps, Xpu, others, resolve
+from lab.measure.attention import float64_device
+from lab.measure.clocks import clocks_of
 from lab.measure.device import DTYPES, Device
 from lab.measure.job import open_job
 from lab.runs import default_spec
 
 
-class Event:
-    """Stands for an event of an accelerator: its clock moves one millisecond with every record."""
-
-    now_ms = 0.0
-
-    def __init__(self, enable_timing: bool) -> None:
-        assert enable_timing
-
-    def record(self) -> None:
-        Event.now_ms += 1.0
-        self.at_ms = Event.now_ms
-
-    def synchronize(self) -> None:
-        pass
-
-    def elapsed_time(self, other: "Event") -> float:
-        return other.at_ms - self.at_ms
-
-
-class Card:
-    """A double of `torch.cuda`: an allocator with a peak, a card of 1,000 bytes."""
-
-    Event = Event
-
-    def __init__(self) -> None:
-        self.allocated = self.peak = 100
-        self.reserved = self.peak_reserved = 150
-        self.emptied = 0
-
-    def set_device(self, device) -> None:
-        self.current = device
-
-    def synchronize(self, device=None) -> None:
-        pass
-
-    def take(self, size: int) -> None:
-        self.allocated += size
-        self.peak = max(self.peak, self.allocated)
-
-    def memory_allocated(self, device) -> int:
-        return self.allocated
-
-    def memory_reserved(self, device) -> int:
-        return self.reserved
-
-    def max_memory_allocated(self, device) -> int:
-        return self.peak
-
-    def max_memory_reserved(self, device) -> int:
-        return self.peak_reserved
-
-    def reset_peak_memory_stats(self, device) -> None:
-        self.peak = self.allocated
-
-    def empty_cache(self) -> None:
-        self.emptied += 1
-
-    def mem_get_info(self, device) -> tuple[int, int]:
-        return 700, 1000
-
-    def get_device_properties(self, device) -> SimpleNamespace:
-        return SimpleNamespace(
-            total_memory=1000, L2_cache_size=64, major=7, minor=5, multi_processor_count=34
-        )
-
-    def get_device_capability(self, device) -> tuple[int, int]:
-        return 7, 5
-
-    def get_device_name(self, device) -> str:
-        return "A card"
-
-    def device_count(self) -> int:
-        return 2
-
-    def is_available(self) -> bool:
-        return True
-
-
 @pytest.fixture
 def card(monkeypatch) -> Card:
-    card = Card()
-    monkeypatch.setattr(torch, "cuda", card)
+    clocks_of.cache_clear()
+    monkeypatch.setitem(sys.modules, "pynvml", None)  # not installed
+    card = install(monkeypatch, Card(memory_bytes=1000))
     monkeypatch.setattr(accelerators, "nvidia_driver", lambda: "555.1")
-    return card
+    yield card
+    clocks_of.cache_clear()
 
 
 def test_the_cpu_says_what_it_is_and_nothing_of_whose_it_is() -> None:
@@ -153,42 +81,55 @@ def test_auto_takes_the_cpu_where_nothing_else_is(monkeypatch) -> None:
 
 
 def test_auto_takes_an_accelerator_where_there_is_one(card) -> None:
-    assert type(resolve("auto")) is Cuda
-    assert resolve("cuda:1").torch_device == torch.device("cuda", 1)
+    assert isinstance(resolve("auto"), Cuda)
+    assert resolve("cuda:1").index == 1
+    assert Cuda(1).torch_device == torch.device("cuda", 1)
     with pytest.raises(ValueError, match="this machine has 2 of that kind"):
         resolve("cuda:2")
 
 
 def test_an_accelerators_peak_is_the_allocators_less_what_was_alive(card) -> None:
-    def call() -> None:
-        card.take(500)
-        card.take(-400)
+    def call() -> torch.Tensor:
+        first = torch.zeros(400, dtype=torch.uint8)
+        return first[:100].clone()
 
-    card.take(300)
-    card.take(-300)  # an older peak must not count
-    assert Cuda().peak_extra_bytes(call) == 500
+    with card.active():
+        alive = torch.zeros(100, dtype=torch.uint8)
+        torch.zeros(800, dtype=torch.uint8)  # an older peak must not count
+        assert CardDevice().peak_extra_bytes(call) == 500
+        assert alive.nbytes == card.memory_allocated()
 
 
-def test_the_card_asked_for_is_the_one_that_events_go_to(card) -> None:
+def test_the_card_asked_for_is_the_one_that_events_go_to(monkeypatch, card) -> None:
+    monkeypatch.setitem(KINDS, "cuda", Cuda)
     open_job(default_spec("memory", device="cuda:1"))
     assert card.current == torch.device("cuda", 1)
 
 
 def test_an_accelerator_is_timed_by_its_own_clock(card) -> None:
-    assert Cuda().time_block(lambda: None, 4) == pytest.approx(0.25e-3)
+    with card.active():
+        assert CardDevice().time_block(lambda: torch.ones(1), 4) == pytest.approx(card.launch_s)
 
 
-def test_free_memory_counts_what_the_allocator_keeps_unused(card) -> None:
-    assert Cuda().free_bytes() == 700 + 150 - 100
+def test_free_memory_counts_what_the_allocator_keeps_unused(monkeypatch, card) -> None:
+    monkeypatch.setattr(card, "memory_reserved", lambda device: 150, raising=False)
+    with card.active():
+        alive = torch.zeros(100, dtype=torch.uint8)
+        assert CardDevice().free_bytes() == 900 + 150 - alive.nbytes
 
 
 def test_a_peak_above_the_cards_memory_is_oversubscription(card) -> None:
-    assert not Cuda().oversubscribed()
-    card.peak_reserved = 1001
-    assert Cuda().oversubscribed()
+    card.pages = True
+    with card.active():
+        assert not CardDevice().oversubscribed()
+        torch.zeros(1001, dtype=torch.uint8)
+        assert CardDevice().oversubscribed()
+        CardDevice().release()
+    assert card.emptied == 1
 
 
 def test_a_card_is_known_by_name_driver_and_capability(card) -> None:
+    card.capability = (7, 5)
     identity = Cuda().identity()
     assert (identity["device_kind"], identity["device_name"]) == ("cuda", "A card")
     assert (identity["driver"], identity["compute_capability"], identity["multiprocessors"]) == (
@@ -226,6 +167,27 @@ def test_mps_cannot_tell_a_peak_and_says_so() -> None:
     assert Mps().peak_extra_bytes(lambda: None) is None
     assert any("no peak" in gap for gap in Mps.gaps)
     assert "fp64" not in Mps().dtypes()
+
+
+@pytest.mark.parametrize("able", [True, False])
+def test_float64_is_computed_on_the_cpu_where_the_device_has_none(monkeypatch, able) -> None:
+    monkeypatch.setattr(
+        torch, "xpu", SimpleNamespace(get_device_properties=lambda device: SimpleNamespace(has_fp64=able))
+    )
+    here, cpu = torch.device("xpu", 0), torch.device("cpu")
+    assert float64_device(here) == (here if able else cpu)
+    assert ("fp64" in Xpu().dtypes()) == able
+    assert float64_device(torch.device("mps", 0)) == cpu
+    assert float64_device(torch.device("cuda", 1)) == torch.device("cuda", 1)
+
+
+def test_every_other_kind_is_said_to_be_here_or_not_and_with_which_gaps(monkeypatch) -> None:
+    monkeypatch.setattr(accelerators, "count", lambda kind: int(kind == "xpu"))
+    said = others("cpu")
+    assert list(said) == ["cuda_device", "xpu_device", "mps_device"]
+    assert said["cuda_device"].startswith("not here: ")
+    assert said["xpu_device"].startswith("1 here; measured with gaps: driver")
+    assert all(gap in said["mps_device"] for gap in Mps.gaps)
 
 
 def test_a_driver_that_does_not_answer_is_unknown(monkeypatch) -> None:

@@ -33,6 +33,9 @@ class Calibrate(Experiment):
         events.plan(0)
         if part not in self.parts:
             return
+        if job.device.kind not in ("cpu", "cuda"):
+            events.warning(f"{job.device.kind} is not calibrated: that is done on the CPU and on CUDA cards")
+            return
         gate = gate_for(job.device.kind, torch.get_num_threads())
         protocol = QUICK if job.spec.quick else ROUNDS
         calibration = calibrate(job.device, job.dtype, gate, protocol=protocol, tell=events.progress)

@@ -85,8 +85,11 @@ def busiest_slot(job: Job, implementation: str, call: AttentionCall) -> float | 
         tile, slots = cpu_tile(call.q_len, call.kv_len), job.threads
     else:
         identity = job.device.identity()
-        if implementation not in ("flash", "efficient") or not identity.get("multiprocessors"):
+        capability = identity.get(
+            "compute_capability"
+        )  # of NVIDIA's cards; other makers' tiles are not known
+        if implementation not in ("flash", "efficient") or capability is None:
             return None
-        tile = cuda_tile(implementation, call.head_dim, str(identity["compute_capability"]))
+        tile = cuda_tile(implementation, call.head_dim, str(capability))
         slots = int(identity["multiprocessors"])
     return slot_pairs(call.batch * call.heads, call.q_len, call.kv_len, tile, call.causal, slots)
