@@ -68,6 +68,8 @@ def faults(at: AppTest) -> list[str]:
     """What must never stand on a page: exceptions, NaN, infinity, None."""
     found = [f"exception: {item.value}" for item in at.exception]
     found += [f"text: {match.group()}" for match in NO_NUMBER.finditer(MASKS.sub("", words(at)))]
+    if not at.main.get("vega_lite_chart"):
+        return [*found, "no chart"]
     spec, data = chart(at)
     found += [f"spec: {match.group()}" for match in re.finditer(r"\bNaN\b|Infinity", json.dumps(spec))]
     for name, rows in data.items():
@@ -91,6 +93,25 @@ def sweep(file: str, states: Iterable[dict[str, object]]) -> list[str]:
     return found
 
 
-def combinations(**values: Iterable[object]) -> list[dict[str, object]]:
-    """Every combination of values, each a scenario."""
-    return [dict(zip(values, chosen, strict=True)) for chosen in itertools.product(*values.values())]
+def pairs(**values: Iterable[object]) -> list[dict[str, object]]:
+    """Scenarios in which every value of a control meets every value of every other; far fewer than all."""
+    names, options = list(values), [list(options) for options in values.values()]
+    left = {
+        frozenset(((i, a), (j, b)))
+        for i, j in itertools.combinations(range(len(names)), 2)
+        for a, b in itertools.product(range(len(options[i])), range(len(options[j])))
+    }
+    chosen = [] if left else [{0: place} for place in range(len(options[0]))]
+    while left:
+        scenario = dict(min(left, key=sorted))
+        for i in range(len(names)):
+            if i not in scenario:
+                others = list(scenario.items())
+                gains = [
+                    sum(frozenset(((i, a), other)) in left for other in others)
+                    for a in range(len(options[i]))
+                ]
+                scenario[i] = gains.index(max(gains))
+        left -= {frozenset(pair) for pair in itertools.combinations(scenario.items(), 2)}
+        chosen.append(scenario)
+    return [{names[i]: options[i][place] for i, place in sorted(one.items())} for one in chosen]

@@ -22,7 +22,7 @@ from lab.view.axes import TOKENS
 from lab.view.bars import faded
 from lab.view.format import flops_text
 from lab.view.palette import DARK, LIGHT
-from tests.view.pages import chart, faults, line, open_page, words
+from tests.view.pages import chart, faults, line, open_page, pairs, sweep, words
 
 TRICKS, SERVING, TRAINING, CLAIMS = (
     *("what_each_trick_changes", "serving_budget", "training_and_rules", "claims"),
@@ -35,16 +35,6 @@ H100 = {"model": "llama-3-8b", "context": 8192, "dtype": "bf16", f"{SERVING}_car
 def _no_child_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs, "machine", lambda: None)
     measure_panel.registry.clear()
-
-
-def sweep(file: str, states: list[dict[str, Any]]) -> list[str]:
-    at, found = open_page(file), []
-    for state in states:
-        for name, value in state.items():
-            at.session_state[name] = value
-        at.run()
-        found += [f"{state}: {fault}" for fault in faults(at)]
-    return found
 
 
 def ends(at: Any) -> dict[str, str]:
@@ -253,29 +243,32 @@ def test_thin_colours_lie_between_the_colour_and_the_page() -> None:
     assert faded(DARK.text, DARK, 0) == DARK.background
 
 
-@pytest.mark.parametrize("name", TECHNIQUES)
-def test_every_technique_alone_and_all_together_break_nothing(name: str) -> None:
-    key = f"{TRICKS}_techniques"
-    states = [{key: [name], "model": model, "batch": 16} for model in ("gpt2", "llama-2-7b", "deepseek-v3")]
-    assert sweep(TRICKS, [*states, {key: list(TECHNIQUES)}, {key: []}]) == []
+def test_every_technique_alone_and_all_together_break_nothing() -> None:
+    models = ("gpt2", "llama-2-7b", "deepseek-v3")
+    chosen = [*([name] for name in TECHNIQUES), list(TECHNIQUES), []]
+    assert sweep(TRICKS, pairs(**{f"{TRICKS}_techniques": chosen}, model=models, batch=(16,))) == []
 
 
-@pytest.mark.parametrize("model", catalog.models())
-def test_every_model_breaks_no_view(model: str) -> None:
-    scene = {"model": model, "context": TOKENS[-1], "batch": 1024, "dtype": "bf16"}
-    assert sweep(SERVING, [scene | {f"{SERVING}_shown": view} for view in ("by_type", "by_card")]) == []
-    assert sweep(TRAINING, [scene | {f"{TRAINING}_scale": "log"}]) == []
-    assert sweep(TRICKS, [scene | {f"{TRICKS}_problem": one} for one in guide_table.QUESTIONS]) == []
+@pytest.mark.parametrize(
+    ("file", "control", "values"),
+    [
+        (SERVING, "shown", ("by_type", "by_card")),
+        (TRAINING, "scale", ("log",)),
+        (TRICKS, "problem", tuple(guide_table.QUESTIONS)),
+    ],
+)
+def test_every_model_breaks_no_view(file: str, control: str, values: tuple[str, ...]) -> None:
+    scene = {"context": TOKENS[-1], "batch": 1024, "dtype": "bf16"}
+    states = pairs(model=catalog.models(), **{f"{file}_{control}": values})
+    assert sweep(file, [scene | state for state in states]) == []
 
 
-@pytest.mark.parametrize("card", [key for key, one in catalog.hardware().items() if one.memory_bytes])
-def test_every_card_and_meaning_breaks_nothing(card: str) -> None:
-    states = [
-        {f"{SERVING}_card": card, f"{SERVING}_meaning": meaning, f"{SERVING}_shown": view, "dtype": dtype}
-        for meaning in capacity.MEANINGS
-        for view in ("memory", "by_card")
-        for dtype in ("bf16", "fp32")
-    ]
+def test_every_card_and_meaning_breaks_nothing() -> None:
+    cards = [key for key, one in catalog.hardware().items() if one.memory_bytes]
+    control = {"card": cards, "meaning": capacity.MEANINGS, "shown": ("memory", "by_card")}
+    states = pairs(
+        **{f"{SERVING}_{name}": values for name, values in control.items()}, dtype=("bf16", "fp32")
+    )
     assert sweep(SERVING, states) == []
 
 

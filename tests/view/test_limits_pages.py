@@ -31,7 +31,7 @@ from lab.view import (
 )
 from lab.view.axes import TOKENS
 from lab.view.format import bytes_text, scaled, seconds_text, share
-from tests.view.pages import chart, combinations, faults, line, open_page, sweep, words
+from tests.view.pages import chart, faults, line, open_page, pairs, sweep, words
 
 FILES = ("roofline", "whole_model", "batch_and_bandwidth", "my_machine")
 OPTIONS = {
@@ -270,7 +270,7 @@ def _scene() -> scenario.Scenario:
 
 
 def with_options(file: str, **values: Iterable[object]) -> list[dict[str, object]]:
-    return combinations(**values, **OPTIONS[file])
+    return pairs(**values, **OPTIONS[file])
 
 
 @pytest.mark.parametrize("file", FILES)
@@ -281,9 +281,7 @@ def test_controls_at_their_extremes_break_nothing(file: str) -> None:
 
 @pytest.mark.parametrize("file", FILES)
 def test_every_model_breaks_nothing(file: str) -> None:
-    assert (
-        sweep(file, combinations(model=catalog.models(), context=(TOKENS[0], TOKENS[-1]), batch=(16,))) == []
-    )
+    assert sweep(file, pairs(model=catalog.models(), context=(TOKENS[0], TOKENS[-1]), batch=(16,))) == []
 
 
 @pytest.mark.parametrize("file", FILES)

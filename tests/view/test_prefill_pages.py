@@ -17,7 +17,7 @@ from lab.runs import Point, Timing
 from lab.view import ceilings, longer_prompts, measure_panel, scenario, softmax_steps
 from lab.view.axes import TOKENS
 from lab.view.format import digits, flops_text
-from tests.view.pages import ROOT, chart, combinations, faults, line, open_page, sweep
+from tests.view.pages import ROOT, chart, faults, line, open_page, pairs, sweep
 from tests.view.points_of import point
 from tests.view.points_of import run as run_of
 
@@ -273,7 +273,7 @@ def test_the_pages_render_without_torch() -> None:
 
 @pytest.mark.parametrize("file", PAGES)
 def test_controls_at_their_extremes_break_nothing(file: str) -> None:
-    states = combinations(
+    states = pairs(
         context=ENDS,
         batch=(scenario.BATCHES[0], scenario.BATCHES[-1]),
         **{f"{file}_axes": ("log", "linear"), f"{file}_mask": ("causal", "full")},
@@ -284,13 +284,13 @@ def test_controls_at_their_extremes_break_nothing(file: str) -> None:
 
 @pytest.mark.parametrize("file", PAGES)
 def test_every_model_breaks_nothing(file: str) -> None:
-    states = combinations(model=catalog.models(), context=ENDS, **own(file, VIEWS))
+    states = pairs(model=catalog.models(), context=ENDS, **own(file, VIEWS))
     assert sweep(file, [state | {"batch": 16, "dtype": "bf16"} for state in states]) == []
 
 
 @pytest.mark.parametrize("file", PAGES)
 def test_every_type_comparison_device_and_unit_breaks_nothing(file: str) -> None:
-    states = combinations(
+    states = pairs(
         dtype=scenario.DTYPES, device=("auto", "cuda"), units=scenario.UNITS,
         recorded=(*scenario.recorded_runs(), scenario.NOTHING), **own(file, VIEWS),
     )  # fmt: skip
