@@ -15,7 +15,7 @@ from lab.measure import allocator, host
 from lab.measure.durations import FIRST_GUESS, FROM_LAST_RUN, START_S, Cell, Durations, took_s
 from lab.measure.machine import machine
 from lab.measure.need import needed_bytes
-from lab.measure.plan import parts_of
+from lab.measure.plan import parts_of, processes_of
 from lab.runs import EXPERIMENTS, JobSpec, Run, latest, list_runs
 from lab.runs.calibrations import calibrations_of
 from lab.runs.suites import SUITES, members
@@ -86,7 +86,7 @@ def estimate(spec: JobSpec, last_run: Run | None = None) -> Estimate:
 def _estimate_suite(spec: JobSpec, last_run: Run | None) -> Estimate:
     """Add up the experiments of a suite; they share their processes, so these start once."""
     each = [estimate(member, last_run) for member in members(spec)]
-    started = sum(len(parts_of(name)) for name in SUITES[spec.experiment]) - len(parts_of(spec.experiment))
+    started = sum(len(processes_of(member)) for member in members(spec)) - len(processes_of(spec))
     seconds = sum(found.seconds for found in each) - START_S * started
     refused = sorted({length for found in each for length in found.refused_lengths})
     peak = max(found.peak_bytes for found in each)

@@ -1,7 +1,8 @@
 """Gates: whether the machine was busy with something else while a block was timed.
 
 On the CPU a block is clean when nobody had to wait for a processor (the pressure Linux counts rose by at most
-5 % of the block's time), or when this process got all the processors it asked for. Where pressure is not
+5 % of the block's time), or when this process got all the processors it asked for: at most that much of one
+thread's time is missing, since the others wait for the slowest at every barrier. Where pressure is not
 counted, a block that got clearly less processor time than the best of its kind is not clean.
 """
 
@@ -13,7 +14,6 @@ from pathlib import Path
 
 PRESSURE = Path("/proc/pressure/cpu")
 WAITING_SHARE = 0.05  # of the block's time, somebody waiting
-FULL_SHARE = 0.95  # of threads x time, spent computing
 FALLBACK_SHARE = 0.9  # of the best block of the same variant
 
 
@@ -57,11 +57,13 @@ class PressureGate(Gate):
         elapsed = time.perf_counter() - wall
         if (waiting_us() - waiting) * 1e-6 <= WAITING_SHARE * elapsed:
             return False
-        return time.process_time() - computing < FULL_SHARE * self.threads * elapsed
+        missing = self.threads * elapsed - (time.process_time() - computing)
+        return missing > WAITING_SHARE * elapsed
 
     def describe(self) -> str:
         """Say in words what is watched."""
-        return "CPU pressure (PSI) over 5 % of a block's time, with under 95 % of the threads' time computed"
+        share = f"{WAITING_SHARE:.0%}"
+        return f"CPU pressure (PSI) over {share} of a block's time, with over {share} of a thread's time missing"
 
 
 class ComputingGate(Gate):

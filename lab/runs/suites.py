@@ -55,7 +55,7 @@ QUICK: Sizes = {
     "flops": {"lengths": (256,)},
 }
 QUICK_ROUNDS = 5
-TAKEN_OVER = ("device", "dtype", "threads", "seed", "warm_heap", "quick", "cache")
+TAKEN_OVER = ("device", "dtype", "threads", "seed", "warm_heap", "quick", "cache", "repeats")
 
 
 def members(spec: JobSpec) -> tuple[JobSpec, ...]:

@@ -23,7 +23,7 @@ from lab.measure.durations import (
 )
 from lab.measure.estimate import CALIBRATION_S, estimate
 from lab.measure.need import WARM_HEAP_FACTOR, input_bytes
-from lab.measure.plan import parts_of
+from lab.measure.plan import processes_of
 from lab.runs import JobSpec, Point, Run, Timing
 from lab.runs.calibrations import calibrations_of
 from lab.runs.suites import members
@@ -182,8 +182,15 @@ def test_experiments_of_many_variants_take_longer_than_one_of_the_same_shapes() 
     assert many.seconds - 2 * START_S == pytest.approx(points * (few.seconds - 2 * START_S))
 
 
-def test_a_suite_takes_what_its_experiments_take_in_shared_processes() -> None:
-    whole = estimate(spec("all", dtype="fp32"))
-    each = [estimate(member) for member in members(spec("all", dtype="fp32"))]
-    starts = sum(START_S * len(parts_of(member.experiment)) for member in members(spec("all")))
-    assert whole.seconds == pytest.approx(sum(one.seconds for one in each) - starts + 2 * START_S)
+@pytest.mark.parametrize("repeats", [1, 3])
+def test_a_suite_takes_what_its_experiments_take_in_shared_processes(repeats: int) -> None:
+    suite = spec("all", dtype="fp32", repeats=repeats)
+    whole = estimate(suite)
+    each = [estimate(member) for member in members(suite)]
+    starts = sum(START_S * len(processes_of(member)) for member in members(suite))
+    assert whole.seconds == pytest.approx(sum(one.seconds for one in each) - starts + (repeats + 1) * START_S)
+
+
+def test_repeated_processes_take_their_time_each() -> None:
+    once, thrice = (estimate(spec("scaling", dtype="fp32", repeats=repeats)).seconds for repeats in (1, 3))
+    assert 2 * once < thrice < 3 * once  # memory is counted once

@@ -50,6 +50,15 @@ def test_a_block_is_busy_when_somebody_waited_and_it_was_short_of_processors(clo
     assert gate.busy("a") is busy
 
 
+@pytest.mark.parametrize(("missing", "busy"), [(0.04, False), (0.06, True), (0.8, True)])
+def test_one_thread_that_waits_makes_a_block_of_many_threads_busy(clocks, missing, busy) -> None:
+    """Fifteen of sixteen threads had all their time, and waited for the last one."""
+    gate = PressureGate(threads=16)
+    gate.start()
+    clocks.pass_by(1.0, 16.0 - missing, missing + 0.1)
+    assert gate.busy("a") is busy
+
+
 def test_without_pressure_a_block_is_held_to_the_best_of_its_variant(clocks) -> None:
     gate = ComputingGate()
     found = []
