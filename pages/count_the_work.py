@@ -11,6 +11,7 @@ from lab.view import (
     charts,
     controls,
     flop_counts,
+    forecasts,
     gaps,
     here,
     latex,
@@ -222,6 +223,7 @@ both = [
     *masked.marks(scene.recorded, points.time_mark, recorded=True),
     *masked.marks(timed, points.time_mark, recorded=False),
 ]
+basis_of = {"measured": masked.forecast(run).kind, "recorded": forecasts.BOUND}
 names = {"measured": "this machine", "recorded": masked.sides(timed)["reference"][0].name}
 skeleton.gap(
     [flop_counts.gap_text(run, scene)]
@@ -229,7 +231,7 @@ skeleton.gap(
     else [
         gaps.times_text(
             gaps.ratios(both, kind, prompt.LABELS, lambda mark: masked.bound(mark.series, int(mark.x), run)),
-            where, NOT_ARITHMETIC,
+            where, NOT_ARITHMETIC, basis_of[kind],
         )
         for kind, where in names.items()
     ]

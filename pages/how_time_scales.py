@@ -11,6 +11,7 @@ from lab.view import (
     controls,
     first_calls,
     floors,
+    forecasts,
     gaps,
     here,
     latex,
@@ -78,11 +79,11 @@ def x_axis() -> Axis:
     return tokens_axis("context T (tokens)", linear_up_to=T if linear else None, room=0.18)
 
 
-def badges(recorded: list[Mark], own: list[Mark]) -> None:
+def badges(recorded: list[Mark], own: list[Mark], extra: list[str] | None = None) -> None:
     """What kinds of figures the chart holds."""
     skeleton.badges(
         measured=bool(own), recorded_on=card if scene.recorded and recorded else None,
-        extra=skeleton.beyond(scene),
+        extra=[*skeleton.beyond(scene), *(extra or [])],
     )  # fmt: skip
 
 
@@ -91,7 +92,7 @@ def time_chart(run: Run | None) -> None:
     recorded = view.marks(scene.recorded, points.time_mark, recorded=True)
     own = view.marks(run, points.time_mark, recorded=False)
     skeleton.takeaway(time_takeaway(run))
-    badges(recorded, own)
+    badges(recorded, own, view.forecast(run).badges)
     curves = view.bounds(run, grid()) | floors.curves(scene, measured_dtype, grid())
     drawn = [y for curve in curves.values() for _, y in curve] + ([] if linear else list(SECONDS))
     slope = [] if linear else [(16_384, SECONDS[0] * 100, 2, "T ×2 → time ×4")]
@@ -232,9 +233,12 @@ scaling_marks = [
 skeleton.gap(
     gaps.times_text(
         gaps.ratios(scaling_marks, kind, prompt.LABELS, lambda m: view.bound(m.series, int(m.x), times_run)),
-        where, REASONS,
+        where, REASONS, basis,
     )
-    for kind, where in (("measured", "this machine"), ("recorded", limits.name))
+    for kind, where, basis in (
+        ("measured", "this machine", view.forecast(times_run).kind),
+        ("recorded", limits.name, forecasts.BOUND),
+    )
 )  # fmt: skip
 masked = causal_ratio.of_traffic(view, NAIVE, T, limits, device="cuda")
 tiles = causal_ratio.of_tiles(view, T, device="cuda", threads=here.threads())

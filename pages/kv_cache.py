@@ -8,7 +8,19 @@ from lab.cost import BYTES_PER_ELEMENT, serving
 from lab.cost.cache import cache_bytes
 from lab.cost.predict import Ceilings, attention_bound
 from lab.runs import Point, Run, default_spec
-from lab.view import ceilings, charts, controls, gaps, here, latex, navigation, points, scenario, skeleton
+from lab.view import (
+    ceilings,
+    charts,
+    controls,
+    forecasts,
+    gaps,
+    here,
+    latex,
+    navigation,
+    points,
+    scenario,
+    skeleton,
+)
 from lab.view.axes import TOKENS, bytes_axis, counts_axis, seconds_axis, tokens_axis
 from lab.view.caveats import caveats
 from lab.view.format import bytes_text, digits, other_bytes, seconds_text, share, times, tokens_label, whole
@@ -111,6 +123,16 @@ def bound(batch: int, context: int, limits: Ceilings, dtype: str, device: str) -
     ).seconds  # fmt: skip
 
 
+def expected_s(batch: int, context: int, run: Run | None, *, recorded: bool) -> float | None:
+    """The time of a step on the device shown: its bound, or what this machine's calibration predicts."""
+    if recorded:
+        return bound(batch, context, ceilings.reference(scene.recorded, scene.dtype), scene.dtype, "cuda")
+    return forecasts.of_scene(scene, run, measured_dtype).seconds(
+        fused=True, batch=batch, heads=model.heads, kv_heads=model.kv_heads, q_len=1, kv_len=context,
+        head_dim=model.head_dim, causal=True,
+    )  # fmt: skip
+
+
 def decode_marks(run: Run | None, *, recorded: bool) -> list[Mark]:
     """The decode points of a run at this model's heads, one line a batch."""
     wanted = {
@@ -154,24 +176,27 @@ def time_takeaway(marks: list[Mark], curves: dict, where: str) -> str:
 
 def time_chart(run: Run | None, *, recorded: bool) -> None:
     """Time of one layer's attention in a decode step against context: bounds by batch, measured points."""
-    limits, dtype, marks = timed(run, recorded=recorded)
-    device = "cuda" if recorded else here.cost_device(scene.device)
+    limits, _, marks = timed(run, recorded=recorded)
     batches = sorted({1, 16, 64, B} if recorded else {*MEASURED_BATCHES, B})
     grid = [max(1, T * place // 32) for place in range(1, 33)] if linear else list(TOKENS)
     series = [
         charts.Series(f"batch_{batch}", f"batch {batch}", colour)
         for batch, colour in zip(batches, palette.family(len(batches)), strict=True)
     ]
-    curves = {
-        item.key: [(t, bound(batch, t, limits, dtype, device)) for t in grid] if limits else []
+    lines = {
+        item.key: [(t, expected_s(batch, t, run, recorded=recorded)) for t in grid]
         for item, batch in zip(series, batches, strict=True)
+    }
+    curves = {
+        key: [(t, seconds) for t, seconds in line if seconds is not None] for key, line in lines.items()
     }
     marks = [mark for mark in marks if mark.series in curves]
     skeleton.takeaway(time_takeaway(marks, curves, limits.name if recorded and limits else "this machine"))
+    drawn_from = forecasts.of_scene(scene, run, measured_dtype).badges if not recorded else ["Lines: bounds"]
     skeleton.badges(
         measured=not recorded and bool(marks),
         recorded_on=limits.name if recorded and marks and limits else None,
-        extra=[*skeleton.beyond(scene), *([] if limits else ["Press Measure to draw this machine's bound"])],
+        extra=[*skeleton.beyond(scene), *drawn_from],
     )
     top = [y for curve in curves.values() for _, y in curve]
     x = tokens_axis("context T (tokens)", linear_up_to=T if linear else None, room=0.18)
@@ -249,17 +274,16 @@ st.caption(
 
 def gap_text(run: Run | None, *, recorded: bool) -> str:
     """How the measured times of one device compare with its bound."""
-    limits, dtype, marks = timed(run, recorded=recorded)
-    device = "cuda" if recorded else here.cost_device(scene.device)
+    limits, _, marks = timed(run, recorded=recorded)
 
     def expected(mark: Mark) -> float | None:
-        batch = int(mark.series.partition("_")[2])
-        return bound(batch, int(mark.x), limits, dtype, device) if limits else None
+        return expected_s(int(mark.series.partition("_")[2]), int(mark.x), run, recorded=recorded)
 
     labels = {mark.series: mark.series.replace("_", " ") for mark in marks}
     found = gaps.ratios(marks, "recorded" if recorded else "measured", labels, expected)
     where = limits.name if recorded and limits else "this machine"
-    return gaps.times_text(found, where, HEADS if recorded else KERNEL)
+    basis = forecasts.BOUND if recorded else forecasts.of_scene(scene, run, measured_dtype).kind
+    return gaps.times_text(found, where, HEADS if recorded else KERNEL, basis)
 
 
 run = panel.run()

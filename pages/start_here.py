@@ -12,11 +12,13 @@ from lab.view import (
     ceilings,
     charts,
     controls,
+    forecasts,
     gaps,
     here,
     latex,
     navigation,
     points,
+    prompt,
     scenario,
     skeleton,
 )
@@ -48,6 +50,7 @@ scene, palette = scenario.current(), scenario.theme()
 model = scene.model
 measured_dtype, dtype_reason = here.measured_type(scene.dtype, scene.device)
 reference = ceilings.reference(scene.recorded, scene.dtype)
+view = prompt.Prompt(scene, True, measured_dtype)
 
 
 def shape(tokens: int, dtype: str, device: str) -> dict:
@@ -71,13 +74,12 @@ def bound(role: str, tokens: int, limits: Ceilings, dtype: str, device: str) -> 
 
 
 def lines(run: Run | None, grid: list[int]) -> dict[str, list[tuple[float, float]]]:
-    """The bounds of the reference device, and of this machine once its ceilings were measured."""
-    own = ceilings.of_run(run, measured_dtype)
-    device = here.cost_device(scene.device)
+    """The bounds of the reference device; of this machine what its calibration predicts, else its bounds."""
     drawn = {}
     for role in (NAIVE, FUSED):
         drawn[f"{role}_reference"] = [(T, bound(role, T, reference, scene.dtype, "cuda")) for T in grid]
-        drawn[f"{role}_here"] = [(T, bound(role, T, own, measured_dtype, device)) for T in grid if own]
+        line = ((T, view.bound(f"{role}_here", T, run)) for T in grid)
+        drawn[f"{role}_here"] = [(T, seconds) for T, seconds in line if seconds is not None]
     return drawn
 
 
@@ -126,7 +128,7 @@ def draw(run: Run | None) -> None:
     skeleton.badges(
         measured=bool(own),
         recorded_on=ceilings.short_name(scene.recorded) if scene.recorded and recorded else None,
-        extra=skeleton.beyond(scene),
+        extra=[*skeleton.beyond(scene), *view.forecast(run).badges],
     )
     x = tokens_axis("context T (tokens)", linear_up_to=scene.context if linear else None, room=0.18)
     top = [y for curve in curves.values() for _, y in curve]
@@ -203,8 +205,11 @@ curves = {key: dict(curve) for key, curve in lines(run, list(TOKENS)).items()}
 both = [*marks_of(scene.recorded, recorded=True), *marks_of(run, recorded=False)]
 expected = lambda mark: curves[mark.series].get(mark.x)  # noqa: E731
 skeleton.gap(
-    gaps.times_text(gaps.ratios(both, kind, LABELS, expected), where, LAUNCH)
-    for kind, where in (("measured", "this machine"), ("recorded", reference.name))
+    gaps.times_text(gaps.ratios(both, kind, LABELS, expected), where, LAUNCH, basis)
+    for kind, where, basis in (
+        ("measured", "this machine", view.forecast(run).kind),
+        ("recorded", reference.name, forecasts.BOUND),
+    )
 )
 scores = score_bytes(scene.batch, model.heads, scene.context, scene.context, bytes_each)
 skeleton.misconception(

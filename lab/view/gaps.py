@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from lab.view.forecasts import BOUND, PREDICTION
 from lab.view.format import digits, tokens_label
 from lab.view.frames import Mark
 
 CLOSE = 0.02
+_BASES = {
+    BOUND: "The bound is what the named ceilings allow if every pass ran at full rate, one by one.",
+    PREDICTION: "The prediction adds up the passes at rates that this machine was calibrated with, none of them "
+    "from these points.",
+}
 
 
 @dataclass(frozen=True)
@@ -66,13 +72,14 @@ def peaks_text(found: Sequence[Ratio], where: str) -> str:
     )
 
 
-def times_text(found: Sequence[Ratio], where: str, reasons: str) -> str:
-    """How measured times compare with the bound.
+def times_text(found: Sequence[Ratio], where: str, reasons: str, basis: str = BOUND) -> str:
+    """How measured times compare with a bound or a prediction.
 
     Args:
         found: measured over the bound.
         where: the device, in words.
         reasons: why times lie above the bound here.
+        basis: BOUND or PREDICTION.
     """
     if not found:
         return f"Nothing measured on {where} fits this scenario."
@@ -81,11 +88,8 @@ def times_text(found: Sequence[Ratio], where: str, reasons: str) -> str:
         own = [ratio.value for ratio in found if ratio.label == label]
         low, high = digits(min(own), 2), digits(max(own), 2)
         parts.append(f"{label}: {low}" if low == high else f"{label}: {low} to {high}")
-    text = (
-        f"**{_capital(where)}**, measured time over the bound: {'; '.join(parts)}. The bound is what the "
-        f"named ceilings allow if every pass ran at full rate, one by one. {reasons}"
-    )
-    if any(ratio.value < 1 for ratio in found):
+    text = f"**{_capital(where)}**, measured time over the {basis}: {'; '.join(parts)}. {_BASES[basis]} {reasons}"
+    if basis == BOUND and any(ratio.value < 1 for ratio in found):
         text += " A value below 1 means that part of the traffic stayed in a cache."
     return text
 

@@ -12,7 +12,8 @@ from typing import Any
 
 from lab.cost.predict import Ceilings, attention_bound
 from lab.runs import Point, Run
-from lab.view import ceilings, charts, here, points
+from lab.view import ceilings, charts, forecasts, here, points
+from lab.view.forecasts import Forecast
 from lab.view.frames import Mark
 from lab.view.palette import FUSED, NAIVE, Palette, role_of
 from lab.view.scenario import Scenario
@@ -58,9 +59,19 @@ class Prompt:
             ),
         }  # fmt: skip
 
+    def forecast(self, run: Run | None) -> Forecast:
+        """What this machine's lines are drawn from."""
+        return forecasts.of_scene(self.scene, run, self.dtype_here)
+
     def bound(self, key: str, tokens: int, run: Run | None) -> float | None:
-        """The least time of a line of LABELS, in seconds; None where its device has no ceilings yet."""
+        """The time of a line of LABELS, in seconds: a bound, of a calibrated machine its prediction.
+
+        None where its device has no ceilings yet.
+        """
         role, _, side = key.partition("_")
+        if side == "here":
+            shape = {name: value for name, value in self.shape(tokens, "").items() if name != "dtype"}
+            return self.forecast(run).seconds(fused=role == FUSED, **shape)
         limits, dtype, device = self.sides(run)[side]
         if limits is None:
             return None

@@ -70,7 +70,7 @@ def show(page: str, view: prompt.Prompt, run: Run | None, palette: Palette, *, l
     skeleton.badges(
         measured=bool(own),
         recorded_on=ceilings.short_name(scene.recorded) if scene.recorded and recorded else None,
-        extra=skeleton.beyond(scene),
+        extra=[*skeleton.beyond(scene), *view.forecast(run).badges],
     )
     T = scene.context
     grid = [max(1, T * place // 32) for place in range(1, 33)] if linear else list(TOKENS)

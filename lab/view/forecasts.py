@@ -1,0 +1,107 @@
+"""Times of an attention call on this machine: predicted where it was calibrated, else no more than a bound."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+from lab.cost.calibration import Calibration
+from lab.cost.predict import Ceilings, attention_bound
+from lab.cost.prediction import FUSED as FUSED_KERNELS
+from lab.cost.prediction import predict_attention
+from lab.runs import Run
+from lab.runs.store import runs_folder
+from lab.view import calibrations, ceilings, here
+from lab.view.scenario import Scenario
+
+BOUND, PREDICTION = "bound", "prediction"
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What lines of this machine are drawn from.
+
+    Args:
+        device: the scenario's choice.
+        dtype: measured on this machine.
+        limits: the ceilings of the run shown; None until they were measured.
+    """
+
+    device: str
+    dtype: str
+    limits: Ceilings | None
+
+    @cached_property
+    def calibration(self) -> Calibration | None:
+        """The newest calibration of the device in this type."""
+        return calibrations.of_this_machine(self.device, self.dtype)
+
+    @property
+    def kind(self) -> str:
+        """PREDICTION or BOUND."""
+        return BOUND if self.calibration is None else PREDICTION
+
+    @property
+    def badges(self) -> list[str]:
+        """What the lines of a chart are, where this machine has any."""
+        if self.calibration is not None:
+            return ["Lines here: predicted from this machine's calibration"]
+        return [] if self.limits is None else ["Lines: bounds; Roofline calibrates this machine"]
+
+    def seconds(
+        self, *, fused: bool, batch: int, heads: int, kv_heads: int, q_len: int, kv_len: int, head_dim: int,
+        causal: bool,
+    ) -> float | None:  # fmt: skip
+        """The time of one call; None where neither a calibration nor ceilings are known.
+
+        Args:
+            fused: a fused kernel, else naive attention.
+            batch: sequences.
+            heads: query heads.
+            kv_heads: key and value heads.
+            q_len: queries.
+            kv_len: keys.
+            head_dim: width of a head.
+            causal: whether the mask applies.
+        """
+        shape = {
+            "batch": batch, "heads": heads, "kv_heads": kv_heads, "q_len": q_len, "kv_len": kv_len,
+            "head_dim": head_dim,
+        }  # fmt: skip
+        if self.calibration is not None:
+            name = _kernel(self.calibration) if fused else "naive"
+            return predict_attention(name, self.calibration, causal=causal, **shape).seconds
+        if self.limits is None:
+            return None
+        name, kind = "flash" if fused else "naive", here.cost_device(self.device)
+        return attention_bound(
+            name, self.limits, dtype=self.dtype, device=kind, causal=causal, **shape
+        ).seconds
+
+
+def of_scene(scene: Scenario, run: Run | None, dtype: str) -> Forecast:
+    """The forecast of this machine for a scenario.
+
+    Args:
+        scene: the scenario.
+        run: measured here; None for none.
+        dtype: measured on this machine.
+    """
+    changed_ns = 0
+    with suppress(OSError):  # nothing has been measured yet
+        changed_ns = os.stat(runs_folder()).st_mtime_ns
+    return _forecast(scene.device, dtype, ceilings.of_run(run, dtype), (str(runs_folder()), changed_ns))
+
+
+@lru_cache(maxsize=16)
+def _forecast(device: str, dtype: str, limits: Ceilings | None, folder: tuple[str, int]) -> Forecast:
+    """One forecast until a run file is written: a chart asks for it at every place of a line."""
+    return Forecast(device, dtype, limits)
+
+
+def _kernel(calibration: Calibration) -> str:
+    """The fused kernel whose share of the matmul rate is known, else the usual one."""
+    known = (name for name in FUSED_KERNELS if any(key.startswith(f"{name}/") for key in calibration.fused))
+    return next(known, FUSED_KERNELS[0])
