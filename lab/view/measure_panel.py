@@ -22,7 +22,7 @@ from lab.measure import jobs
 from lab.runs.point import COUNTED
 from lab.runs.readings import reading
 from lab.runs.store import runs_folder
-from lab.view import calibrations, downloads, here, points
+from lab.view import calibrations, downloads, here, points, scenario
 from lab.view.command import command_line
 from lab.view.format import bytes_text, seconds_text, tokens_label, whole
 from lab.view.job_status import ACTIVE, show_status
@@ -125,7 +125,7 @@ class Panel:
         if expected.refused_lengths:
             lengths = ", ".join(tokens_label(length) for length in expected.refused_lengths)
             text += f" Will be refused for lack of memory, in part or whole: T = {lengths}."
-        return f"{text} {self.note}" if self.note else text
+        return " ".join(filter(None, (text, self.note, _equal_widths(self.spec))))
 
     def live(self, draw: Draw) -> None:
         """The chart, the status line and the table of points; redrawn while a job is active.
@@ -168,6 +168,18 @@ class Panel:
                 )  # fmt: skip
             with st.popover("The same from a terminal", icon=":material/terminal:"):
                 st.code(command_line(self.spec), language="shell")
+
+
+def _equal_widths(spec: runs.JobSpec) -> str | None:
+    """What is measured in place of latent attention, whose keys and values differ in width."""
+    model = scenario.current().model
+    same = (model.heads, model.head_dim) == (spec.heads, spec.head_dim)
+    if not same or model.head_dim_v == model.head_dim or spec.experiment == "model":
+        return None
+    return (
+        f"{model.name}'s keys are {model.head_dim} numbers wide and its values {model.head_dim_v}; attention is "
+        f"measured, and its lines drawn, with {model.head_dim} for both."
+    )
 
 
 def last_run(experiment: str, device: str) -> runs.Run | None:
