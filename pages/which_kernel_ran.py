@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from lab.runs import Run, default_spec
+from lab.runs import JobSpec, Run, default_spec
 from lab.view import (
     accuracy_marks,
     backend_table,
@@ -19,7 +19,7 @@ from lab.view import (
 from lab.view.caveats import caveats
 from lab.view.format import digits
 from lab.view.frames import Extras, Mark
-from lab.view.measure_panel import Panel
+from lab.view.measure_panel import Panel, shown_run
 
 navigation.guard()
 
@@ -27,11 +27,8 @@ PAGE = "which_kernel_ran"
 # Holds fp32 and bf16 on any device; fixed, so that points arriving move nothing.
 ERRORS = (1e-8, 1e-1)
 
-# A run holds a point for every kind of call and backend: the table scrolls in its own box.
-LONG_TABLE = (
-    f"<style>.st-key-{PAGE}_live .stElementContainer:has(.stDataFrame)"
-    "{max-height: 20rem; overflow-y: auto;}</style>"
-)
+BACKENDS = "backends"
+VIEWS = {BACKENDS: "backends", "accuracy": "errors by type", "mask": "explicit masks"}
 
 scene, palette = scenario.current(), scenario.theme()
 model = scene.model
@@ -93,18 +90,29 @@ def draw(run: Run | None) -> None:
         at=accuracy_marks.type_at, value=error_text, palette=palette,
         description="Largest error against float64 by number type, above one rounding of that type.",
     )  # fmt: skip
+    found = run if shown == BACKENDS else shown_run(spec_of(BACKENDS))
     tables = {
         f"Backends on {card}": backend_table.recorded_table(scene.recorded),
-        "Backends on this machine": backend_table.measured_table(run),
+        "Backends on this machine": backend_table.measured_table(found),
+        "Masks on this machine": backend_table.masks_table(run),
     }
     for title, table in tables.items():
         if len(table):
             st.markdown(f"**{title}**")
             st.table(table.set_index(table.columns[0]))
-    variants = backend_table.variants_table(run)
+    variants = backend_table.variants_table(found)
     if len(variants):
         with st.expander("What PyTorch chose here, by kind of call"):
             st.table(variants.set_index("call"))
+
+
+def spec_of(experiment: str) -> JobSpec:
+    """The job that measures one of VIEWS at this model's heads; errors in every type of the device."""
+    short = experiment != BACKENDS
+    return default_spec(
+        experiment, device=scene.device, dtype="auto" if experiment == "accuracy" else measured_dtype,
+        heads=model.heads, kv_heads=model.kv_heads, head_dim=model.head_dim, threads=here.threads(), quick=short,
+    )  # fmt: skip
 
 
 def step_control(blocks: int) -> int:
@@ -127,14 +135,14 @@ with left:
         help="The largest relative error of rounding one number: two to the minus significand bits, "
         f"of which {scene.dtype} has {accuracy_marks.SIGNIFICAND_BITS[scene.dtype]}.",
     )  # fmt: skip
-    spec = default_spec(
-        "backends", device=scene.device, dtype=measured_dtype, heads=model.heads, kv_heads=model.kv_heads,
-        head_dim=model.head_dim, threads=here.threads(),
-    )  # fmt: skip
-    panel = Panel(PAGE, spec, scene.binary, note=dtype_reason)
+    shown = controls.pick(
+        PAGE, "shown", "Measure", VIEWS, "Which backends run, how accurate they are, and masks."
+    )
+    panel = Panel(
+        PAGE if shown == BACKENDS else f"{PAGE}_{shown}", spec_of(shown), scene.binary, note=dtype_reason
+    )
     panel.controls()
-with right, st.container(key=f"{PAGE}_live"):
-    st.html(LONG_TABLE)
+with right:
     panel.live(draw)
 
 softmax_heading = st.container()
@@ -196,5 +204,5 @@ skeleton.misconception(
 )
 drawn = [(run, "this machine")] if run else []
 drawn += [(scene.recorded, card)] if scene.recorded else []
-skeleton.limits(caveats(drawn, ("backends", "memory")))
+skeleton.limits(caveats(drawn, (shown, "memory")))
 skeleton.closing(PAGE)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lab.runs import Point, Run
-from lab.view import charts
+from lab.view import backend_table, charts
 from lab.view.axes import Axis
 from lab.view.backend_table import plain_points
 from lab.view.format import digits
@@ -18,6 +18,7 @@ LABELS = {
     f"{NAIVE}_here": "naive, here", f"{MATH}_here": "math, here", f"{FUSED}_here": "fused, here",
 }  # fmt: skip
 STEP = 0.1
+COMPARED = ("naive", "math", "flash", "efficient", "cudnn")
 SIGNIFICAND_BITS = {"bf16": 8, "fp16": 11, "fp32": 24}
 """Bits of the significand with the hidden one. Source: IEEE 754-2019, table 3.5; bfloat16: 7 stored bits."""
 
@@ -77,11 +78,25 @@ def recorded(run: Run | None, view: Prompt) -> list[Mark]:
     ]
 
 
+def judged_points(run: Run | None) -> list[Point]:
+    """The points of a run whose errors belong on the chart: plain calls, random inputs, explicit masks.
+
+    Args:
+        run: of "backends", "accuracy" or "mask"; None for none.
+    """
+    found = [
+        point for point in (run.points if run else ())
+        if ((point.experiment, point.variant) == ("accuracy", "random") and point.implementation in COMPARED)
+        or (point.experiment == "mask" and point.variant in backend_table.MASKS)
+    ]  # fmt: skip
+    return [*plain_points(run), *found]
+
+
 def measured(run: Run | None) -> list[Mark]:
     """The errors of this machine's backends."""
     return [
         _mark(f"{role_of(point.implementation)}_here", "measured", point.dtype, point.max_abs_error)
-        for point in plain_points(run)
+        for point in judged_points(run)
         if _comparable(point) and point.max_abs_error and point.dtype in TYPES
     ]
 
@@ -111,7 +126,7 @@ def errors_by_type(run: Run | None) -> dict[str, list[float]]:
     for row in run.tables.get("max_abs_error_vs_float64", []) if run else ():
         stated = [error for name, error in row.items() if name not in ("T", "dtype")]
         found.setdefault(row["dtype"], []).extend(stated)
-    for point in plain_points(run):
+    for point in judged_points(run):
         if _comparable(point) and point.max_abs_error:
             found.setdefault(point.dtype, []).append(point.max_abs_error)
     return found

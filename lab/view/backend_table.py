@@ -5,10 +5,12 @@ from __future__ import annotations
 import pandas as pd
 
 from lab.runs import Point, Run
+from lab.view.format import seconds_text, tokens_label
 
 BACKENDS = ("naive", "math", "efficient", "flash", "cudnn", "sdpa", "flex")
 NAMES = {"sdpa": "sdpa (PyTorch chooses)", "efficient": "memory-efficient", "cudnn": "cuDNN"}
 RUNS = "runs"
+MASKS = ("is_causal", "boolean mask", "float mask")
 
 
 def stated(run: Run | None) -> dict[str, dict[str, str]]:
@@ -54,6 +56,23 @@ def variants_table(run: Run | None) -> pd.DataFrame:
         {"call": point.variant or "", "type": point.dtype, "what ran": _said(point)}
         for point in points
         if point.implementation == "sdpa"
+    ]
+    return pd.DataFrame(rows)
+
+
+def masks_table(run: Run | None) -> pd.DataFrame:
+    """What each backend did with the causal mask stated, as booleans and as numbers: kernel and time."""
+    points = [point for point in (run.points if run else ()) if point.experiment == "mask"]
+    rows = [
+        {
+            "backend": NAMES.get(point.implementation, point.implementation),
+            "T": tokens_label(point.kv_len),
+            "mask": point.variant or "",
+            "time": seconds_text(point.timing.median_s) if point.timing else "",
+            "what ran": _said(point),
+        }
+        for point in points
+        if point.variant in MASKS
     ]
     return pd.DataFrame(rows)
 
