@@ -22,6 +22,14 @@ UNSETTLED = 0.10  # the spread worth a warning when warming up ends without havi
 RETRIES = 6  # of one block, while the machine is busy
 PAUSE_S = 0.05
 FEWEST_ROUNDS = 3
+SURE_ROUNDS = 9  # with fewer, somebody wants a quick look, and gets it
+MOST_ROUNDS = 100  # that not being sure leads to
+UNSURE = 0.01  # of the median: half its 95 % interval
+MEDIAN_HALF_WIDTH = 1.96 * math.sqrt(math.pi / 2) / 1.349
+"""Half the 95 % interval of a median, as interquartile ranges over the root of n, if samples were normal.
+
+Source: a median's variance is pi/2 that of a mean; an interquartile range is 1.349 standard deviations.
+"""
 NOISY_SHARE = 0.25  # of kept samples taken while the machine was busy
 NOISY_SPREAD = 0.20  # interquartile range over median
 
@@ -31,11 +39,12 @@ class Protocol:
     """The numbers of the protocol.
 
     Args:
-        rounds: rounds asked for.
+        rounds: rounds asked for; up to three times as many are done while medians are unsure, see `extra_s`.
         seed: of the order within each round.
         warm_up_s: longest warm-up of one variant.
         budget_s: no round starts later than this after the first, once a few are done.
         patience_s: time spent on blocks that are thrown away, and on waiting for a quiet machine.
+        extra_s: no round beyond those asked for starts later than this after the first.
     """
 
     rounds: int = 9
@@ -43,6 +52,20 @@ class Protocol:
     warm_up_s: float = 0.3
     budget_s: float = 30.0
     patience_s: float = 2.0
+    extra_s: float = 1.0
+
+    def goes_on(self, done: int, spent_s: float, unsure: bool) -> bool:
+        """Say whether there is another round.
+
+        Args:
+            done: rounds done.
+            spent_s: seconds since the first began.
+            unsure: whether some median is.
+        """
+        if done < self.rounds:
+            return not done or spent_s <= self.budget_s * (1 if done >= FEWEST_ROUNDS else 2)
+        enough = self.rounds < SURE_ROUNDS or done >= min(3 * self.rounds, MOST_ROUNDS)
+        return unsure and not enough and spent_s <= min(self.extra_s, self.budget_s)
 
     def sooner(self) -> Protocol:
         """Give the protocol of the smallest shape, for which a reader waits: less warming up and waiting."""
@@ -95,6 +118,12 @@ class Samples:
             first_call_s=first_call_s,
             discarded_blocks=self.discarded,
         )
+
+    @property
+    def unsure(self) -> bool:
+        """Whether the median's 95 % interval is wider than the protocol aims at."""
+        low, middle, high = quartiles(self.seconds)
+        return MEDIAN_HALF_WIDTH * (high - low) / math.sqrt(len(self.seconds)) > UNSURE * middle
 
     @property
     def noise(self) -> str | None:
@@ -252,15 +281,14 @@ def time_variants(
         for current in order:
             tell(f"{current}: warming up")
             samples[current] = warm_up(device, variants[current], protocol)
-        start = time.perf_counter()
-        for done in range(protocol.rounds):
-            spent = time.perf_counter() - start
-            if spent > protocol.budget_s * (1 if done >= FEWEST_ROUNDS else 2) and done:
-                break
-            tell(f"round {done + 1} of {protocol.rounds}")
+        start, done, unsure = time.perf_counter(), 0, True
+        while protocol.goes_on(done, time.perf_counter() - start, unsure):
+            done += 1
+            tell(f"round {done} of {protocol.rounds}" if done <= protocol.rounds else f"round {done}: unsure")
             shuffler.shuffle(order)
             for current in order:
                 add_block(samples[current], device, gate, patience, current, variants[current])
+            unsure = any(each.unsure for each in samples.values())
     except (RuntimeError, MemoryError) as error:
         raise VariantError(current) from error
     return samples

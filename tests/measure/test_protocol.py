@@ -11,6 +11,7 @@ from lab.measure.device import Device
 from lab.measure.gate import Gate
 from lab.measure.protocol import (
     FEWEST_ROUNDS,
+    MEDIAN_HALF_WIDTH,
     RETRIES,
     Patience,
     Protocol,
@@ -156,6 +157,40 @@ def test_rounds_stop_when_the_budget_is_spent(monkeypatch) -> None:
     found = time_variants(Scripted(), {"a": constant(0.02)}, Protocol(warm_up_s=0, budget_s=5), Gate())
     assert FEWEST_ROUNDS <= len(found["a"].seconds) < 9
     assert found["a"].warnings()[0].endswith("of 9 rounds done: the time budget was spent")
+
+
+def scattered(seed: int, spread: float):
+    generator = random.Random(seed)
+    return lambda: generator.gauss(0.02, 0.02 * spread)
+
+
+@pytest.mark.parametrize(
+    ("rounds", "spread", "extra_s", "fewest", "most"),
+    [
+        (9, 0.001, 1e9, 9, 9),  # sure at once
+        (9, 0.02, 1e9, 10, 27),  # sure after some more
+        (9, 0.5, 1e9, 27, 27),  # never sure: three times as many, and no more
+        (9, 0.5, 0.0, 9, 9),  # no time for more
+        (3, 0.5, 1e9, 3, 3),  # a quick look was asked for
+        (40, 0.5, 1e9, 100, 100),
+        (200, 0.5, 1e9, 200, 200),
+    ],
+)
+def test_rounds_go_on_while_a_median_is_unsure(rounds, spread, extra_s, fewest, most) -> None:
+    protocol = Protocol(rounds=rounds, warm_up_s=0, budget_s=1e9, extra_s=extra_s)
+    variants = {"steady": constant(0.02), "scattered": scattered(1, spread)}
+    found = time_variants(Scripted(), variants, protocol, Gate())
+    assert fewest <= len(found["scattered"].seconds) <= most
+    assert len(found["steady"].seconds) == len(found["scattered"].seconds)  # rounds stay pairs
+    assert found["scattered"].warnings() == []
+
+
+def test_the_interval_of_a_median_is_that_of_many_medians() -> None:
+    generator = random.Random(5)
+    medians = [quartiles([generator.gauss(1, 0.1) for _ in range(25)])[1] for _ in range(4000)]
+    low, high = sorted(medians)[100], sorted(medians)[-100]  # the middle 95 %
+    expected = MEDIAN_HALF_WIDTH * 0.1349 / 5
+    assert (high - low) / 2 == pytest.approx(expected, rel=0.05)
 
 
 def test_one_round_is_always_done(monkeypatch) -> None:

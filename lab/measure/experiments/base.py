@@ -13,7 +13,7 @@ from lab.measure.parts import Grid, memory_part, time_part
 from lab.measure.protocol import Protocol
 from lab.runs import JobSpec
 
-QUICK = {"warm_up_s": 0.1, "budget_s": 2.0, "patience_s": 0.2}
+QUICK = {"warm_up_s": 0.1, "budget_s": 2.0, "patience_s": 0.2, "extra_s": 0.0}
 """The protocol of a quick job: less warming up and waiting; its points say so where it matters."""
 
 
