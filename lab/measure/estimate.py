@@ -22,6 +22,7 @@ from lab.runs.suites import SUITES, members
 
 CALIBRATION_S = 12.0
 """Of one number type on two cores of a server; the last calibration of the device corrects it."""
+ONE_QUERY = ("decode", "split_kv", "gqa", "kv_int8")  # experiments on one new token against a cache
 NARROW = ("fp16", "bf16")  # kernels accumulate in fp32: it is calibrated along
 
 UNKNOWN_DTYPE = "fp32"
@@ -161,7 +162,7 @@ def _cells(spec: JobSpec, device: str) -> Iterator[Cell]:
                 batch=batch,
                 heads=spec.heads,
                 kv_heads=spec.kv_heads,
-                q_len=1 if spec.experiment == "decode" else length,
+                q_len=1 if spec.experiment in ONE_QUERY else length,
                 kv_len=length,
                 head_dim=spec.head_dim,
                 dtype=dtype,

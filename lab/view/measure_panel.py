@@ -22,6 +22,7 @@ from lab.measure import jobs
 from lab.runs.point import COUNTED
 from lab.runs.readings import reading
 from lab.runs.store import runs_folder
+from lab.runs.suites import SUITES
 from lab.view import calibrations, downloads, here, points, scenario
 from lab.view.command import command_line
 from lab.view.format import bytes_text, seconds_text, tokens_label, whole
@@ -212,12 +213,19 @@ def shown_run(spec: runs.JobSpec) -> runs.Run | None:
     """
     kind, held = here.kind(spec.device), []
     for run in calibrations.kept():
-        own = [point for point in run.points if point.experiment == spec.experiment]
+        own = _points_of(run, spec.experiment)
         if own and calibrations.here_kind(run) == kind:
             if _same_model(run, spec) and any(_same_shape(point, spec) for point in own):
                 return run
             held.append(run)
     return held[0] if held else None
+
+
+def _points_of(run: runs.Run, experiment: str) -> list[runs.Point]:
+    """The points of an experiment; of a suite's run, all of them."""
+    if experiment in SUITES:
+        return list(run.points) if run.spec.experiment == experiment else []
+    return [point for point in run.points if point.experiment == experiment]
 
 
 def _same_model(run: runs.Run, spec: runs.JobSpec) -> bool:
@@ -231,7 +239,7 @@ def _same_shape(point: runs.Point, spec: runs.JobSpec) -> bool:
 
 def show_points(run: runs.Run | None, experiment: str, *, binary: bool) -> None:
     """The table of points of a run."""
-    found = [point for point in run.points if point.experiment == experiment] if run else []
+    found = _points_of(run, experiment) if run else []
     if not found:
         st.caption("Nothing of this kind has been measured on this machine yet.")
         return
@@ -239,7 +247,10 @@ def show_points(run: runs.Run | None, experiment: str, *, binary: bool) -> None:
     st.dataframe(
         points.table(found, binary=binary), hide_index=True, height=height, key=f"points_{experiment}"
     )
-    said = reading(run).get(experiment) if run else None
+    every = reading(run) if run else {}
+    said = [
+        one for name, found in every.items() if name == experiment or experiment in SUITES for one in found
+    ]
     if said:
         with st.expander(f"What this run says: {whole(len(said))} sentences computed from its points"):
             st.markdown("\n".join(f"- {sentence}" for sentence in said))

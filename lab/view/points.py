@@ -15,7 +15,7 @@ from lab.view.frames import Mark
 
 REFUSALS = ("refused", "out_of_memory", "wrong", "crashed")
 PENDING = "no memory figure yet"
-VARIED = ("KV heads", "type", "mask")
+VARIED = ("experiment", "KV heads", "type", "mask")
 """Columns of the table that tell points apart in some experiments and say nothing in the others."""
 
 
@@ -99,15 +99,22 @@ def table(points: Iterable[Point], *, binary: bool) -> pd.DataFrame:
     """The points as text, for people: kernel, time and spread, peak, error, verdict.
 
     Args:
-        points: at least one, in any order; rows are sorted by context, batch, variant and implementation.
+        points: at least one, in any order; rows are sorted by experiment, context, batch, variant and implementation.
         binary: write bytes in KiB, MiB, GiB.
 
     Returns:
-        One row a point; columns that would be empty are left out, and so are KV heads, number type and mask
-        where all points share them.
+        One row a point; columns that would be empty are left out, and so are experiment, KV heads, number type and
+        mask where all points share them.
     """
     ordered = sorted(
-        points, key=lambda point: (point.kv_len, point.batch, point.variant or "", point.implementation)
+        points,
+        key=lambda point: (
+            point.experiment,
+            point.kv_len,
+            point.batch,
+            point.variant or "",
+            point.implementation,
+        ),
     )
     found = pd.DataFrame(_row(point, binary) for point in ordered)
     told = [name for name in found.columns if (found[name] != "").any()]
@@ -116,6 +123,7 @@ def table(points: Iterable[Point], *, binary: bool) -> pd.DataFrame:
 
 def _row(point: Point, binary: bool) -> dict[str, str]:
     return {
+        "experiment": point.experiment,
         "T": tokens_label(point.kv_len),
         "batch": str(point.batch),
         "implementation": point.implementation,

@@ -1,59 +1,45 @@
-"""The whole suite: every experiment queued one after the other, and what became of each."""
+"""The whole suite as one job and one run: every experiment in its short form, one after the other."""
 
 from __future__ import annotations
 
 import streamlit as st
 
-from lab.runs import EXPERIMENTS, default_spec
-from lab.view import here
+from lab.runs import Run, default_spec
+from lab.runs.suites import SUITES
+from lab.view import here, skeleton
 from lab.view.format import whole
-from lab.view.job_status import ACTIVE
-from lab.view.measure_panel import registry
+from lab.view.measure_panel import Panel
 
-REFRESH_S = 2.0
+NAMES = {"cpu": "what a CPU can show", "all": "everything"}
 
 
-def queue_all(device: str) -> None:
-    """Submit every experiment in its short form; one runs at a time on a device.
+def show(page: str, device: str, *, binary: bool) -> None:
+    """The choice of suite, its button, its progress and its points.
 
     Args:
+        page: the page's file name.
         device: the scenario's choice.
+        binary: write bytes in KiB, MiB, GiB.
     """
-    refused = []
-    for experiment in EXPERIMENTS:
-        try:
-            registry().submit(default_spec(experiment, device=device, threads=here.threads(), quick=True))
-        except ValueError as error:
-            refused.append(f"{experiment}: {error}")
-    st.session_state["suite_refused"] = refused
+    offered = tuple(name for name in SUITES if name != "cpu" or here.kind(device) == "cpu")
+    beside, results = st.columns([1, 3])
+    with beside:
+        suite = st.selectbox(
+            "Suite", offered, format_func=NAMES.__getitem__, key=f"{page}_suite", persist_state="session"
+        )
+        spec = default_spec(
+            suite, device="cpu" if suite == "cpu" else device, threads=here.threads(), quick=True
+        )
+        panel = Panel(f"{page}_suite_{suite}", spec, binary, note=f"Short forms of {words(suite)}.")
+        panel.controls()
+    with results:
+        panel.live(_draw)
 
 
-def show(device: str) -> None:
-    """The button, and the queue of this server while it holds jobs."""
-    active = any(view.state in ACTIVE for view in registry().views())
-    st.button(
-        f"Queue all {whole(len(EXPERIMENTS))} experiments", key="suite_queue", on_click=queue_all,
-        args=(device,), disabled=active, icon=":material/playlist_add:",
-    )  # fmt: skip
-    for sentence in st.session_state.get("suite_refused", ()):
-        st.warning(f"Not queued: {sentence}", icon=":material/hourglass_disabled:")
+def words(suite: str) -> str:
+    """The experiments of a suite in words."""
+    return f"{whole(len(SUITES[suite]))} experiments: {', '.join(SUITES[suite])}"
 
-    @st.fragment(run_every=REFRESH_S if active else None)
-    def queue() -> None:
-        views = registry().views()
-        if views:
-            st.dataframe(
-                [
-                    {
-                        "experiment": view.spec.experiment, "state": view.state.replace("_", " "),
-                        "done": f"{view.done} of {view.total}" if view.total else "",
-                        "what": view.message or view.what or "",
-                    }
-                    for view in views
-                ],
-                hide_index=True, height="content", key="suite_jobs",
-            )  # fmt: skip
-        if active and not any(view.state in ACTIVE for view in views):
-            st.rerun()
 
-    queue()
+def _draw(run: Run | None) -> None:
+    skeleton.badges(measured=run is not None, recorded_on=None)
