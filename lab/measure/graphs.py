@@ -7,8 +7,10 @@ time stays the point's time, since it is what a program that calls the function 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -122,12 +124,33 @@ def capture(device: Device, call: Call, calls: int) -> Call:
             call()
     torch.cuda.current_stream(here).wait_stream(side)
     device.synchronise()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for _ in range(calls):
-            call()
+    graph, pool, current = (
+        torch.cuda.CUDAGraph(),
+        torch.cuda.graph_pool_handle(),
+        torch.cuda.current_stream(here),
+    )
+    try:
+        with torch.cuda.graph(graph, pool=pool):
+            for _ in range(calls):
+                call()
+    except RuntimeError as error:
+        _clean_up(device.index, pool, current)
+        raise error.__context__ or error from None  # what failed first, and not the end of the capture
     replay: Call = graph.replay
     return replay
+
+
+def _clean_up(index: int, pool: Any, current: Any) -> None:
+    """Undo what PyTorch leaves behind a failed capture, before 2.13 at least.
+
+    The capture's stream stays the current one, and the allocator believes that a capture is under way: it then
+    gives no memory back, and stops with an internal error when asked to.
+
+    Source: pytorch/pytorch, pull request 180395.
+    """
+    torch.cuda.set_stream(current)
+    with contextlib.suppress(RuntimeError, AttributeError):  # a PyTorch that has done so itself refuses
+        torch._C._cuda_endAllocateToPool(index, pool)
 
 
 def _first_line(error: BaseException) -> str:

@@ -82,6 +82,8 @@ class Card:
         self.current: Any = None
         self.emptied = 0
         self.graphs: list[Graph] = []
+        self.pools: list[tuple[int, int]] = []  # of captures that the allocator believes under way
+        self._stream = Stream()
         self._capturing: Graph | None = None
         self._alive: list[tuple[StorageWeakRef, int]] = []
         self._peak = self._most = 0
@@ -103,8 +105,7 @@ class Card:
         self.current = device
 
     def synchronize(self, device: Any = None) -> None:
-        if self._capturing is not None and self.uncapturable:
-            raise RuntimeError(self.uncapturable)
+        pass
 
     def get_device_name(self, device: Any) -> str:
         return "A card"
@@ -156,6 +157,8 @@ class Card:
         self._peak = self._most = self.memory_allocated()
 
     def empty_cache(self) -> None:
+        if self.pools:
+            raise RuntimeError("captures_underway.empty() INTERNAL ASSERT FAILED")
         self.emptied += 1
 
     def mem_get_info(self, device: Any) -> tuple[int, int]:
@@ -168,6 +171,8 @@ class Card:
         if self.recording is not None:
             self.recording.append(kernel)
         if self._capturing is not None:
+            if self.uncapturable:
+                raise RuntimeError(self.uncapturable)
             self._capturing.kernels += 1
         else:
             self.clock_s += max(self.launch_s, self.kernel_s)
@@ -179,7 +184,17 @@ class Card:
     def Stream(self, device: Any = None) -> Stream:
         return Stream()
 
-    current_stream = Stream
+    def current_stream(self, device: Any = None) -> Stream:
+        return self._stream
+
+    def set_stream(self, stream: Stream) -> None:
+        self._stream = stream
+
+    def graph_pool_handle(self) -> tuple[int, int]:
+        return 0, len(self.graphs) + 1
+
+    def end_pool(self, index: int, pool: tuple[int, int]) -> None:
+        self.pools.remove(pool)
 
     def stream(self, stream: Stream) -> contextlib.AbstractContextManager:
         return contextlib.nullcontext()
@@ -188,14 +203,18 @@ class Card:
         return Graph(self)
 
     @contextlib.contextmanager
-    def graph(self, graph: Graph) -> Iterator[None]:
-        if self.uncapturable:
-            raise RuntimeError(self.uncapturable)
+    def graph(self, graph: Graph, pool: tuple[int, int]) -> Iterator[None]:
+        before, self._stream = self._stream, Stream()
         self._capturing = graph
+        self.pools.append(pool)
         try:
             yield
+        except RuntimeError as error:  # as PyTorch before 2.13 leaves it: see lab/measure/graphs.py
+            raise RuntimeError("CUDA error: operation failed due to a previous error") from error
         finally:
             self._capturing = None
+        self._stream = before
+        self.pools.remove(pool)
         self.graphs.append(graph)
 
     @contextlib.contextmanager
@@ -238,6 +257,7 @@ def install(monkeypatch: pytest.MonkeyPatch, card: Card) -> Card:
     real = torch.autograd.profiler.profile
     monkeypatch.setattr(torch, "cuda", card)
     monkeypatch.setattr(torch, "xpu", card)
+    monkeypatch.setattr(torch._C, "_cuda_endAllocateToPool", card.end_pool, raising=False)
     monkeypatch.setitem(accelerators.KINDS, "cuda", CardDevice)
     monkeypatch.setitem(accelerators.KINDS, "xpu", XpuDevice)
     monkeypatch.setattr(torch.autograd.profiler, "profile", lambda **options: Profile(card, real, options))
