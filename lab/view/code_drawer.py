@@ -18,12 +18,12 @@ PREDICTED, MEASURED = "predicted", "measured"
 
 SHOWN: dict[str, dict[str, tuple[str, ...]]] = {
     "start_here": {
-        PREDICTED: ("cost.formulas:attention_flops", "cost.predict:attention_bound", "cost.predict:bound_seconds"),
+        PREDICTED: ("cost.formulas:attention_flops", "cost.predict:attention_bound", "cost.prediction:predict_attention"),
         MEASURED: ("measure.attention:naive_attention", "measure.attention:sdpa"),
     },
     "count_the_work": {
         PREDICTED: ("cost.formulas:attention_pairs", "cost.flops:core_flops", "cost.crossings:crossing_context"),
-        MEASURED: ("measure.attention:naive_attention", "measure.protocol:time_variants"),
+        MEASURED: ("measure.meta_models:MetaModel", "measure.protocol:time_variants"),
     },
     "score_tensor": {
         PREDICTED: ("cost.formulas:score_bytes", "cost.peaks:peak_extra_bytes", "cost.peaks:live_stages"),
@@ -58,7 +58,7 @@ SHOWN: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "what_each_trick_changes": {
         PREDICTED: ("cost.techniques:grouped", "cost.terms:traffic_bytes", "cost.terms:answer_steps"),
-        MEASURED: ("measure.attention:naive_attention", "measure.trace:record"),
+        MEASURED: ("measure.trace:record", "measure.windowed:windowed", "measure.quantised:store"),
     },
     "serving_budget": {
         PREDICTED: ("cost.terms:sequences_that_fit", "cost.terms:step_bytes", "cost.predict:bound_seconds"),
