@@ -10,6 +10,8 @@ from lab.view.format import tokens_label
 WHAT = {"memory": "peak memory", "scaling": "forward passes", "decode": "decode steps",
         "training": "forward and backward passes"}  # fmt: skip
 """What a recorded run's experiments measured, in words; others are called by their name."""
+TABLES = {"model": "gpt2_fp32_batch1", "causal": "causal_over_full_time", "first_call": "first_call"}
+"""The chapter's tables that stand for points of an experiment."""
 
 
 def caveats(drawn: Iterable[tuple[Run, str]], experiments: Iterable[str]) -> str:
@@ -26,7 +28,9 @@ def caveats(drawn: Iterable[tuple[Run, str]], experiments: Iterable[str]) -> str
     for run, device in drawn:
         found = [point for point in run.points if point.experiment in kinds]
         if not found:
-            sentences.append(f"Nothing of this kind is known of {device}. {contents(run)}")
+            printed = any(TABLES.get(kind) in run.tables for kind in kinds)
+            nothing = f"Nothing of this kind is known of {device}. {contents(run)}"
+            sentences.append(f"Of {device} a table is known, without samples." if printed else nothing)
             continue
         sentences.append(_scope(found, device))
         if not any(_is_flash(point) for point in found):

@@ -8,7 +8,7 @@ from lab.cost import catalog
 from lab.measure import jobs
 from lab.view import ceilings, navigation, scenario
 from lab.view.axes import TOKENS
-from lab.view.caveats import contents
+from lab.view.caveats import caveats, contents
 from tests.view.pages import FILES, ROOT, chart, faults, go, open_page
 
 
@@ -124,3 +124,15 @@ def test_my_machine_lists_every_published_table_with_its_source_or_the_reason_wh
 
 def test_the_name_of_a_recorded_run_is_told_apart_where_the_bar_cuts_it_off() -> None:
     assert len({label[:20] for label in scenario.recorded_runs()}) == len(scenario.recorded_runs())
+
+
+def test_what_a_recorded_run_lacks_is_said_with_what_it_holds() -> None:
+    chapter, decode = (
+        run for run in runs.reference_runs() if run.run_id in ("chapter-card", "published-D20")
+    )
+    assert f"Nothing of this kind is known of an A100. {contents(decode)}" in caveats(
+        [(decode, "an A100")], ("memory", "model")
+    )
+    assert "16 heads of 128 on 2 KV heads" in contents(decode)
+    assert "Of a card a table is known, without samples." in caveats([(chapter, "a card")], ("model",))
+    assert "Nothing of this kind" not in caveats([(chapter, "a card")], ("memory",))
