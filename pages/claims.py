@@ -79,7 +79,7 @@ left, right = skeleton.columns()
 with left:
     words = st.text_input(
         "Search", key=f"{PAGE}_search", persist_state="session", max_chars=100,
-        placeholder="cache 8K", help="Every word must stand somewhere in the claim.",
+        placeholder="KV cache", help="Every word must stand somewhere in the claim.",
     )  # fmt: skip
     anything = {ledger.ALL: "all"}
     source = controls.pick(PAGE, "source", "Source", anything | SOURCES)

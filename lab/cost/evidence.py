@@ -9,8 +9,10 @@ claim names the experiment, and the verdict is made above, where runs are read.
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
+from lab.cost import catalog
 from lab.cost.claims.ledger import (
     CATEGORIES,
     EXPERIMENTS,
@@ -37,6 +39,7 @@ __all__ = [
     "claims",
     "exercises",
     "judge",
+    "reason",
     "recompute",
     "solve",
     "summary",
@@ -83,6 +86,29 @@ def _apply(name: str, inputs: dict[str, Any], unit: str) -> Recomputation:
         inputs=dict(inputs),
         intervals=results,
     )
+
+
+@cache
+def reason(claim: Claim) -> str:
+    """Say why a claim is judged as it is, with every figure computed.
+
+    Args:
+        claim: an entry of `claims()`.
+
+    Returns:
+        Its `why`, in whose places stand the recomputed values (by number; `low` and `high` for what the rounding
+        of printed inputs allows, `least` and `most` of them), the values of its further steps by name, its
+        `inputs`, the `printed` numbers and the catalogue's `model`.
+    """
+    found = recompute(claim)
+    known: dict[str, Any] = {"inputs": claim.inputs, "printed": claim.claimed}
+    if isinstance(name := claim.inputs.get("model"), str):
+        known["model"] = catalog.model(name)
+    if found is not None:
+        known |= {"low": found.low, "high": found.high, "least": min(found.value), "most": max(found.value)}
+    for name, step in claim.steps.items():
+        known[name] = _apply(step["formula"], step["inputs"], step["unit"]).value
+    return claim.why.format(*(found.value if found else ()), **known)
 
 
 def judge(figures: tuple[Figure, ...], relation: str, intervals: tuple[Interval, ...]) -> tuple[bool, ...]:

@@ -36,7 +36,7 @@ def matches(claim: Claim, words: str, source: str, verdict: str, category: str) 
     """
     printed = " ".join(figure.printed for figure in claim.figures)
     everything = " ".join(
-        (claim.id, claim.section, claim.says, claim.why, claim.unit, printed, *claim.labels)
+        (claim.id, claim.section, claim.says, evidence.reason(claim), claim.unit, printed, *claim.labels)
     ).lower()
     asked = ((claim.source, source), (claim.verdict, verdict), (claim.category, category))
     return all(wanted in (ALL, value) for value, wanted in asked) and all(
@@ -134,7 +134,7 @@ def details(claim: Claim) -> list[str]:
         lines.append(f"**From:** {inputs or 'the printed figures alone'}.")
     if claim.right:
         lines.append(f"**Right would be:** {' · '.join(claim.right)} {claim.unit}.")
-    return [*lines, f"**{claim.verdict.capitalize()}:** {claim.why}"]
+    return [*lines, f"**{claim.verdict.capitalize()}:** {evidence.reason(claim)}"]
 
 
 def compared(claim: Claim) -> list[str]:

@@ -11,7 +11,7 @@ from lab.cost.catalog import hardware
 from lab.cost.claims import caches, ledger, models
 from lab.cost.claims.facts import tables
 from lab.cost.claims.printed import Figure, Interval, read_figure
-from lab.cost.evidence import Claim, judge, recompute, verdict
+from lab.cost.evidence import Claim, judge, reason, recompute, verdict
 
 CLAIMS = evidence.claims()
 RECOMPUTED = [claim for claim in CLAIMS if claim.formula]
@@ -45,6 +45,7 @@ def test_every_claim_is_complete(claim: Claim) -> None:
     assert claim.id.startswith(f"{claim.source}.")
     assert len(claim.says) < 130
     assert len(re.findall(r"\.( |$)", claim.why)) <= 3
+    assert not re.search(r"[{}]|nan|inf\b", reason(claim))
     if claim.verdict == "needs a run":
         assert claim.experiment
     if claim.formula:
@@ -189,6 +190,7 @@ def test_every_measured_cell_of_the_chapter_is_claimed() -> None:
 def test_every_formula_is_used() -> None:
     used = {claim.formula for claim in RECOMPUTED}
     used |= {step["formula"] for exercise in evidence.exercises() for step in exercise.steps}
+    used |= {step["formula"] for claim in CLAIMS for step in claim.steps.values()}
     assert used == set(ledger.FORMULAS)
 
 

@@ -221,7 +221,7 @@ def test_filters_and_search_leave_what_they_say() -> None:
 @pytest.mark.parametrize("claim", evidence.claims(), ids=lambda claim: claim.id)
 def test_every_claim_opens_into_its_recomputation(claim: evidence.Claim) -> None:
     lines = ledger.details(claim)
-    assert claim.why in lines[-1]
+    assert evidence.reason(claim) in lines[-1]
     assert lines[-1].lower().startswith(f"**{claim.verdict}")
     assert not any(word in " ".join(lines).split() for word in ("nan", "inf", "None"))
     found = evidence.recompute(claim)

@@ -17,6 +17,7 @@ from lab.cost.formulas import (
     element_bytes,
     kv_bytes,
     logits_bytes,
+    mask_bytes,
     score_bytes,
 )
 from lab.cost.traffic import operations, peak_extra_bytes
@@ -127,6 +128,12 @@ def output_tensor(model: str, tokens: int, dtype: str) -> Values:
 def live_peak(implementation: str, model: str, tokens: list[int], dtype: str) -> Values:
     """Live memory beyond the inputs at its peak, in closed form (lab.cost.traffic)."""
     return [exactly(peak_extra_bytes(implementation, **_call(model, count, dtype))) for count in tokens]
+
+
+def naive_sum(model: str, tokens: int, dtype: str) -> Values:
+    """Two score tensors, one boolean mask and the output: what the direct function holds on the chapter's card."""
+    mask, output = int(mask_bytes(tokens, tokens, 1)), output_tensor(model, tokens, dtype)[0].value
+    return [exactly(2 * score_bytes_of(model, tokens, dtype) + mask + output)]
 
 
 def live_score_tensors(implementation: str, model: str, tokens: int, dtype: str) -> Values:

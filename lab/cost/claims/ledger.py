@@ -20,7 +20,18 @@ CATEGORIES = ("established", "arithmetic", "estimate", "measured", "hypothesis",
 VERDICTS = ("holds", "holds in part", "wrong", "needs a run", "not checkable")
 RELATIONS = ("equal", "between", "at_least", "at_most")
 EXPERIMENTS = (
-    *("memory", "scaling", "decode", "causal", "model", "first_call", "split_kv", "backends", "accuracy", "mask"),
+    *(
+        "memory",
+        "scaling",
+        "decode",
+        "causal",
+        "model",
+        "first_call",
+        "split_kv",
+        "backends",
+        "accuracy",
+        "mask",
+    ),
 )
 
 
@@ -43,7 +54,10 @@ class Claim:
     experiment: str | None  # the experiment that checks it on a machine, alone or once more
     verdict: str
     right: tuple[str, ...]  # the right values in the claim's unit, where the verdict is not "holds"
-    why: str
+    why: str  # with places for figures: lab.cost.evidence.reason puts them in
+    steps: dict[str, dict[str, Any]] = field(
+        hash=False
+    )  # further figures of `why`: formula, inputs and unit by name
 
     @property
     def claimed(self) -> tuple[float, ...]:
@@ -122,6 +136,7 @@ def _claim(source: str, entry: dict[str, Any]) -> Claim:
         verdict=entry["verdict"],
         right=tuple(entry.get("right", ())),
         why=entry["why"],
+        steps=entry.get("steps", {}),
     )
     _check(claim)
     return claim
