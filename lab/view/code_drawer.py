@@ -18,7 +18,9 @@ PREDICTED, MEASURED = "predicted", "measured"
 
 SHOWN: dict[str, dict[str, tuple[str, ...]]] = {
     "start_here": {
-        PREDICTED: ("cost.formulas:attention_flops", "cost.predict:attention_bound", "cost.prediction:predict_attention"),
+        PREDICTED: (
+            "cost.formulas:attention_flops", "cost.predict:attention_bound", "cost.prediction:predict_attention",
+        ),
         MEASURED: ("measure.attention:naive_attention", "measure.attention:sdpa"),
     },
     "count_the_work": {
