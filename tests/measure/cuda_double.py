@@ -24,7 +24,6 @@ from lab.measure.accelerators import Cuda, Xpu
 OUT_OF_MEMORY = (
     "CUDA out of memory. Tried to allocate {tried} bytes. GPU 0 has a total capacity of {total} bytes."
 )
-REAL_CUDA = torch.cuda
 
 
 class Event:
@@ -89,7 +88,9 @@ class Card:
         self._peak = self._most = 0
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(REAL_CUDA, name)
+        if name == "real":
+            raise AttributeError(name)
+        return getattr(self.real, name)
 
     # devices
     def is_available(self) -> bool:
@@ -244,19 +245,20 @@ class XpuDevice(Xpu):
         self.torch_device = torch.device("cpu")
 
 
-def install(monkeypatch: pytest.MonkeyPatch, card: Card) -> Card:
-    """Put a card in the place of `torch.cuda` and `torch.xpu`, and its profiler in that of PyTorch's.
+def install(monkeypatch: pytest.MonkeyPatch, card: Card, kind: str = "cuda") -> Card:
+    """Put a card in the place of `torch.cuda` or `torch.xpu`, and its profiler in that of PyTorch's.
 
     Args:
         monkeypatch: pytest's.
         card: the double.
+        kind: "cuda" or "xpu".
 
     Returns:
         The card.
     """
     real = torch.autograd.profiler.profile
-    monkeypatch.setattr(torch, "cuda", card)
-    monkeypatch.setattr(torch, "xpu", card)
+    card.real = getattr(torch, kind)
+    monkeypatch.setattr(torch, kind, card)
     monkeypatch.setattr(torch._C, "_cuda_endAllocateToPool", card.end_pool, raising=False)
     monkeypatch.setitem(accelerators.KINDS, "cuda", CardDevice)
     monkeypatch.setitem(accelerators.KINDS, "xpu", XpuDevice)

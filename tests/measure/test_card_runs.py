@@ -222,7 +222,8 @@ def test_backends_say_which_kernel_ran_or_why_none_did(card) -> None:
     assert {point.status for point in points} == {"ok", "refused"}
 
 
-def test_an_xpu_is_measured_with_its_gaps(card) -> None:
+def test_an_xpu_is_measured_with_its_gaps(monkeypatch) -> None:
+    card = install(monkeypatch, Card(), "xpu")
     on = job("scaling", XpuDevice(), **{**SMALL, "lengths": (64,), "implementations": ("flash",)})
     flash = merged(card, "scaling", on)["flash"]
     assert flash.accepted
