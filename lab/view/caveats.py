@@ -13,6 +13,9 @@ WHAT = {"memory": "peak memory", "scaling": "forward passes", "decode": "decode 
 TABLES = {"model": "gpt2_fp32_batch1", "causal": "causal_over_full_time", "first_call": "first_call"}
 """The chapter's tables that stand for points of an experiment."""
 
+MOST_SHAPES = 3
+"""More than these are told by their ranges."""
+
 
 def caveats(drawn: Iterable[tuple[Run, str]], experiments: Iterable[str]) -> str:
     """Say what the runs on a chart leave open.
@@ -71,8 +74,19 @@ def _shape(point: Point) -> str:
 def _scope(found: list[Point], device: str) -> str:
     ordered = sorted(found, key=lambda point: (point.heads, point.kv_heads, point.head_dim))
     shapes = dict.fromkeys(_shape(point) for point in ordered)
-    words = ", ".join(shapes)
-    return f"One device ({device}), one shape ({words})." if len(shapes) == 1 else f"{device}: {words}."
+    if len(shapes) <= MOST_SHAPES:
+        count = "one shape" if len(shapes) == 1 else f"{len(shapes)} shapes"
+        return f"One device ({device}), {count} ({', '.join(shapes)})."
+    ranges = ", ".join(
+        f"{_range(getattr(point, name) for point in found)} {words}"
+        for name, words in (("heads", "heads"), ("kv_heads", "KV heads"), ("head_dim", "wide"))
+    )
+    return f"One device ({device}), {len(shapes)} shapes ({ranges})."
+
+
+def _range(values: Iterable[int]) -> str:
+    known = sorted(set(values))
+    return str(known[0]) if len(known) == 1 else f"{known[0]} to {known[-1]}"
 
 
 def _is_flash(point: Point) -> bool:

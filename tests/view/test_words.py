@@ -92,3 +92,10 @@ def test_the_limits_follow_the_run_that_is_shown() -> None:
     assert "32 heads of 128 on 8 KV heads" in with_flash
     assert "No FlashAttention" not in with_flash
     assert caveats([], ("scaling",)).startswith("Predictions only")
+
+
+def test_many_shapes_are_told_by_their_ranges() -> None:
+    found = caveats(
+        [(run(*(point(head_dim=width) for width in (8, 64, 65, 512))), "this machine")], ("scaling",)
+    )
+    assert "One device (this machine), 4 shapes (12 heads, 12 KV heads, 8 to 512 wide)." in found
