@@ -92,6 +92,8 @@ def command_for(experiment: str) -> Callable[..., None]:
         quick: options.Quick = False,
         json_lines: options.JsonLines = False,
     ) -> None:
+        shape = {"heads": heads, "head_dim": head_dim, "causal": causal, "model": model}
+        clock = {"rounds": rounds, "repeats": repeats, "threads": threads, "seed": seed, "cache": cache}
         with usage_errors():
             spec = default_spec(
                 experiment,
@@ -99,19 +101,12 @@ def command_for(experiment: str) -> Callable[..., None]:
                 dtype=dtype,
                 lengths=numbers(lengths, "lengths"),
                 batches=numbers(batches, "batches"),
-                heads=heads,
                 kv_heads=kv_heads if kv_heads is not None else heads,
-                head_dim=head_dim,
-                causal=causal,
                 implementations=words(implementations),
-                rounds=rounds,
-                repeats=repeats,
-                threads=threads,
-                seed=seed,
-                model=model,
-                cache=cache,
                 warm_heap=not page_faults,
                 quick=quick,
+                **shape,
+                **clock,
             )
         raise typer.Exit(exit_code((measure_to_json_lines if json_lines else measure_for_people)(spec)))
 

@@ -171,6 +171,8 @@ class Disturbed:
     @property
     def verdict(self) -> str:
         """Whether a false time was passed off as a good one, in words."""
+        if not self.points:
+            return "not judged: no cell has a quiet time to compare with"
         word = "MISSED" if self.silent else "met"
         return (
             f"{word}: {len(self.silent)} of {self.points} points silently off by over {SILENT_SHARE:.0%} "

@@ -79,6 +79,7 @@ def test_beside_a_competitor_only_unmarked_deviations_are_silent() -> None:
     assert (found.points, found.noisy, found.gated, found.untouched, found.off) == (10, 2, 4, 4, 6)
     assert [line.rpartition(": ")[2] for line in found.silent] == ["+17.6%"] * 2 + ["-21.6%"] * 2
     assert found.verdict.startswith("MISSED: 4 of 10 points silently off")
+    assert disturbed_of(beside, {}).verdict == "not judged: no cell has a quiet time to compare with"
     assert disturbed_of(beside[:3], quiet_s).verdict.startswith("met: 0 of 6")
 
 
