@@ -109,7 +109,8 @@ def flops_chart(run: Run | None) -> None:
         for item in lines
     }
     seen = flop_counts.marks(run, scene, phase)
-    skeleton.badges(measured=bool(seen), recorded_on=None, extra=skeleton.beyond(scene))
+    pairs = ["Points count all pairs"] if seen and causal else []
+    skeleton.badges(measured=bool(seen), recorded_on=None, extra=[*skeleton.beyond(scene), *pairs])
     found = crossing(causal)
     notes = [(found, part(counted(found), "core"), f"{whole(found)} tokens")] if found else []
     x = tokens_axis("context T (tokens)", linear_up_to=T if linear else None, room=0.24)

@@ -115,16 +115,18 @@ def time_takeaway(spec: JobSpec, run: Run | None) -> str:
     if not cells:
         return f"With {spec.heads} query head there is nothing to share"
     most = min(cells, key=lambda cell: (cell.change.factor or 1, cell.change.term))
-    what = "the pairs" if spec.experiment == WINDOWED else "the bytes of K and V"
-    text = f"{most.change.term}: {share(float(most.change.factor or 1))} of {what}"
+    part = share(float(most.change.factor or 1))
+    if spec.experiment == WINDOWED:
+        text, which = f"A window of {most.change.term}, keeps {part} of the pairs", "as a mask"
+    else:
+        text, which = f"In {most.change.term} hold {part} of the bytes", "in prefill"
     ratio = most.ratio(found)
     if ratio is None:
         return f"{text}; press Measure to see what that saves in time here"
     others = [cell.ratio(found) for cell in cells if cell.change.factor == 1]
     beside = [other.value for other in others if other is not None]
-    which = "as a mask" if spec.experiment == WINDOWED else "in prefill"
     unsaved = f"; {which} up to {times(max(beside))}" if beside else ""
-    return f"{text}, {times(ratio.value)} the time here{unsaved}"
+    return f"{text} and took {times(ratio.value)} the whole call's time here{unsaved}"
 
 
 def time_bars(spec: JobSpec, run: Run | None, palette: Palette, binary: bool) -> tuple[Bars, Axis]:
