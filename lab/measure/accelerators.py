@@ -91,6 +91,12 @@ class Accelerator(Device):
         return str(self.module.get_device_name(self.torch_device))
 
 
+ROCM_GAPS = [
+    "ROCm tells no cache beyond L2: where a card has one, inputs used in turn may stay in it",
+    "the tiles of ROCm's kernels are not known: fused kernels are not calibrated and nothing is predicted of them",
+]
+
+
 class Cuda(Accelerator):
     """An NVIDIA card, or an AMD one under ROCm, which PyTorch addresses by the same name."""
 
@@ -118,6 +124,7 @@ class Cuda(Accelerator):
         made = {"multiprocessors": properties.multi_processor_count, "gaps": [*self.gaps, *self.clocks.gaps]}
         if torch.version.hip:
             made |= {"toolkit": f"ROCm {torch.version.hip}", "architecture": properties.gcnArchName}
+            made["gaps"] += ROCM_GAPS
         else:
             capability = f"{properties.major}.{properties.minor}"
             made |= {"toolkit": f"CUDA {torch.version.cuda}", "compute_capability": capability}

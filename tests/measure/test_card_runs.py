@@ -16,7 +16,7 @@ from measured_shapes import SMALL, events_of, job, points_of
 from nvml_double import Nvml
 
 from lab.measure import ceilings, clocks, protocol
-from lab.measure.accelerators import Mps
+from lab.measure.accelerators import ROCM_GAPS, Mps
 from lab.measure.cells import copies_for_cold_cache
 from lab.measure.device import OVERSUBSCRIBED
 from lab.measure.environment import environment
@@ -195,7 +195,7 @@ def test_a_rocm_card_goes_the_same_way_and_says_what_is_missing(monkeypatch, car
     card.clock_rate, card.temperature = lambda index: 1700, lambda index: 60
     said = environment(opened("scaling"))
     assert (said["toolkit"], said["architecture"], said["sm_clock_mhz"]) == ("ROCm 6.4", "gfx942", 1700)
-    assert said["gaps"] == [clocks.CLOCK_ALONE]
+    assert said["gaps"] == [clocks.CLOCK_ALONE, *ROCM_GAPS]
     assert "under 75%" in said["gate"]
     (flash,) = points_of_time(card, lengths=(64,), implementations=("flash",))
     assert flash.status == "ok"

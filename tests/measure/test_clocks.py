@@ -76,6 +76,17 @@ def test_what_cannot_be_read_is_a_gap_and_no_gate(monkeypatch, nvml, gap) -> Non
     assert type(throttle_gate("cuda")) is Gate
 
 
+def test_the_real_package_without_a_driver_is_a_gap() -> None:
+    nvml = pytest.importorskip("pynvml")
+    try:
+        nvml.nvmlInit()
+    except nvml.NVMLError as error:
+        said = str(error)
+    else:
+        pytest.skip("this machine has NVIDIA's driver")
+    assert clocks_of("cuda", 0).gaps == (clocks.NOT_FOUND.format(said=said),)
+
+
 def test_a_question_the_driver_does_not_answer_is_none(monkeypatch) -> None:
     nvml = Nvml()
 
