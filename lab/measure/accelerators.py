@@ -121,17 +121,18 @@ class Cuda(Accelerator):
     def identity(self) -> dict[str, Any]:
         """Give what the card is, its toolkit, its driver and its clocks as far as they are told."""
         properties = torch.cuda.get_device_properties(self.torch_device)
-        made = {"multiprocessors": properties.multi_processor_count, "gaps": [*self.gaps, *self.clocks.gaps]}
+        made: dict[str, Any] = {"multiprocessors": properties.multi_processor_count}
+        gaps = [*self.gaps, *self.clocks.gaps]
         if torch.version.hip:
+            gaps += ROCM_GAPS
             made |= {"toolkit": f"ROCm {torch.version.hip}", "architecture": properties.gcnArchName}
-            made["gaps"] += ROCM_GAPS
         else:
             capability = f"{properties.major}.{properties.minor}"
             made |= {"toolkit": f"CUDA {torch.version.cuda}", "compute_capability": capability}
         told = self.clocks.facts()
         if not torch.version.hip and not told.get("driver"):
             told |= {"driver": nvidia_driver()}
-        return super().identity() | made | told
+        return super().identity() | made | told | {"gaps": gaps}
 
 
 class Xpu(Accelerator):
