@@ -106,8 +106,9 @@ event = st.dataframe(
     height=TABLE_PX, key=f"{PAGE}_table", on_select="rerun", selection_mode="single-row",
 )  # fmt: skip
 rows = [row for row in event.selection.rows if row < len(shown)]
+readable = (claim for claim in shown if measurable(claim))
 with_button = (claim for claim in shown if claim.experiment in EXPERIMENTS)
-claim = shown[rows[0]] if rows else next(iter((*with_button, *shown)), None)
+claim = shown[rows[0]] if rows else next(iter((*readable, *with_button, *shown)), None)
 run = None
 if claim is not None:
     for line in (*ledger.details(claim), *reproduced.details(claim, seen.get(claim.id))):

@@ -41,9 +41,9 @@ PEAK = "attention peak"
 TERMS_SHOWN = "memory"
 VIEWS = {
     TERMS_SHOWN: "every term",
-    trick_runs.WINDOWED: "windows, measured",
-    trick_runs.GROUPED: "grouped heads, measured",
-    trick_runs.STORAGES: "stored cache, measured",
+    trick_runs.WINDOWED: "windows",
+    trick_runs.GROUPED: "grouped heads",
+    trick_runs.STORAGES: "stored cache",
 }
 LENGTHS = (512, 1024, 2048)
 LONGEST_MEASURED = 8192

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import replace
-from itertools import pairwise
+from itertools import cycle, pairwise
 from typing import Any
 
 import pytest
@@ -250,17 +250,24 @@ def test_every_technique_alone_and_all_together_break_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "control", "values"),
+    ("file", "controls"),
     [
-        (SERVING, "shown", ("by_type", "by_card")),
-        (TRAINING, "scale", ("log",)),
-        (TRICKS, "problem", tuple(guide_table.QUESTIONS)),
+        (SERVING, {"shown": ("by_type", "by_card")}),
+        (TRAINING, {"shown": ("step", "factors", "peaks"), "scale": ("log",)}),
+        (
+            TRICKS,
+            {"problem": tuple(guide_table.QUESTIONS), "shown": ("windowed", "gqa", "kv_int8", "memory")},
+        ),
     ],
 )
-def test_every_model_breaks_no_view(file: str, control: str, values: tuple[str, ...]) -> None:
+def test_every_model_breaks_no_view(file: str, controls: dict[str, tuple[str, ...]]) -> None:
+    turns = {f"{file}_{name}": cycle(values) for name, values in controls.items()}
     scene = {"context": TOKENS[-1], "batch": 1024, "dtype": "bf16"}
-    states = pairs(model=catalog.models(), **{f"{file}_{control}": values})
-    assert sweep(file, [scene | state for state in states]) == []
+    states = [
+        scene | {"model": model} | {name: next(values) for name, values in turns.items()}
+        for model in catalog.models()
+    ]
+    assert sweep(file, states) == []
 
 
 def test_every_card_and_meaning_breaks_nothing() -> None:

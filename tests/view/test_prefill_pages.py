@@ -26,6 +26,7 @@ GPT2 = catalog.model("gpt2")
 VIEWS = {
     "count_the_work_shown": ("flops", "rate"),
     "how_time_scales_shown": ("time", "causal", "first"),
+    "which_kernel_ran_shown": ("backends", "accuracy", "mask"),
     "which_kernel_ran_block": ("16", "4", "8"),
 }
 CONTROLS = {
