@@ -20,6 +20,7 @@ from lab.measure.accelerators import ROCM_GAPS, Mps
 from lab.measure.cells import copies_for_cold_cache
 from lab.measure.device import OVERSUBSCRIBED
 from lab.measure.environment import environment
+from lab.measure.experiments import backends
 from lab.measure.experiments.mask import BOOLEAN
 from lab.measure.job import Job, open_job
 from lab.measure.split_kv import split_kv_fused
@@ -212,7 +213,8 @@ def test_decode_reads_every_copy_of_the_cache_in_turn_also_from_a_graph(card) ->
     assert [graph.kernels % turns for graph in graphs] == [0, 0], (turns, [g.kernels for g in graphs])
 
 
-def test_backends_say_which_kernel_ran_or_why_none_did(card) -> None:
+def test_backends_say_which_kernel_ran_or_why_none_did(monkeypatch, card) -> None:
+    monkeypatch.setattr(backends, "HEAD_DIMS", (128,))
     names = ("flash", "cudnn", "sdpa")
     (points,) = parts(card, "backends", opened("backends", lengths=(32,), implementations=names), "memory")
     masked = {point.implementation: point for point in points if point.variant == BOOLEAN}
