@@ -19,7 +19,8 @@ from lab.measure.gate import Gate, gate_for
 from lab.measure.graphs import Replay, replays
 from lab.measure.job import Job
 from lab.measure.memory import Need, guard
-from lab.measure.protocol import Samples, VariantError, time_variants
+from lab.measure.protocol import VariantError, time_variants
+from lab.measure.samples import Samples
 from lab.runs import Point
 
 

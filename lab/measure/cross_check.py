@@ -19,7 +19,8 @@ from lab.measure.experiments.scaling import Scaling
 from lab.measure.gate import Gate, gate_for
 from lab.measure.job import Job
 from lab.measure.null_ab import checked
-from lab.measure.protocol import Samples, time_variants
+from lab.measure.protocol import time_variants
+from lab.measure.samples import Samples
 from lab.runs.clocks import TORCH_TIMER, TRITON_TIMER, TwoClocks
 
 SHORTEST_S = 0.4  # of PyTorch's timer, at least

@@ -63,7 +63,9 @@ class PressureGate(Gate):
     def describe(self) -> str:
         """Say in words what is watched."""
         share = f"{WAITING_SHARE:.0%}"
-        return f"CPU pressure (PSI) over {share} of a block's time, with over {share} of a thread's time missing"
+        return (
+            f"CPU pressure (PSI) over {share} of a block's time, with over {share} of a thread's time missing"
+        )
 
 
 class ComputingGate(Gate):

@@ -16,7 +16,8 @@ import torch
 
 from lab.measure.device import Call, Device
 from lab.measure.gate import Gate
-from lab.measure.protocol import Protocol, Samples, VariantError, calls_in_block, quartiles, time_variants
+from lab.measure.protocol import Protocol, VariantError, calls_in_block, time_variants
+from lab.measure.samples import Samples, quartiles
 
 SHORT_S = 50e-6
 """An accelerator's call shorter than this waits for its launch as much as it computes."""

@@ -15,7 +15,8 @@ from lab.measure.events import Events
 from lab.measure.experiments.scaling import Scaling
 from lab.measure.gate import Gate, gate_for
 from lab.measure.job import Job
-from lab.measure.protocol import Protocol, Samples, time_variants
+from lab.measure.protocol import Protocol, time_variants
+from lab.measure.samples import Samples
 from lab.runs import Point
 
 FIRST, SECOND = "first", "second"

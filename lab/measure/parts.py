@@ -29,7 +29,8 @@ from lab.measure.gate import Gate, gate_for
 from lab.measure.graphs import Replay, replays
 from lab.measure.job import Job
 from lab.measure.need import input_bytes
-from lab.measure.protocol import Protocol, Samples, VariantError, time_variants
+from lab.measure.protocol import Protocol, VariantError, time_variants
+from lab.measure.samples import Samples
 from lab.runs import Point
 
 

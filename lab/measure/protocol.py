@@ -11,11 +11,12 @@ import random
 import statistics
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from lab.measure.device import Call, Device
 from lab.measure.gate import Gate
-from lab.runs import Timing
+from lab.measure.quiet import Meanwhile
+from lab.measure.samples import Samples
 
 SETTLED = 0.02  # spread of three blocks in a row, relative to their median
 UNSETTLED = 0.10  # the spread worth a warning when warming up ends without having settled
@@ -24,14 +25,6 @@ PAUSE_S = 0.05
 FEWEST_ROUNDS = 3
 SURE_ROUNDS = 9  # with fewer, somebody wants a quick look, and gets it
 MOST_ROUNDS = 100  # that not being sure leads to
-UNSURE = 0.01  # of the median: half its 95 % interval
-MEDIAN_HALF_WIDTH = 1.96 * math.sqrt(math.pi / 2) / 1.349
-"""Half the 95 % interval of a median, as interquartile ranges over the root of n, if samples were normal.
-
-Source: a median's variance is pi/2 that of a mean; an interquartile range is 1.349 standard deviations.
-"""
-NOISY_SHARE = 0.25  # of kept samples taken while the machine was busy
-NOISY_SPREAD = 0.20  # interquartile range over median
 
 
 @dataclass(frozen=True)
@@ -72,82 +65,6 @@ class Protocol:
         return replace(self, warm_up_s=self.warm_up_s / 2, patience_s=self.patience_s / 4)
 
 
-@dataclass
-class Samples:
-    """What was seen of one variant.
-
-    Args:
-        rounds: rounds asked for.
-        calls: calls in a block.
-        unsettled: spread of the last blocks of a warm-up that did not settle, or None.
-        seconds: seconds per call of each block that was kept, in order.
-        busy: how many of those were taken while the machine was busy.
-        discarded: blocks thrown away.
-        causes: why blocks were not clean, as the gate said each time.
-    """
-
-    rounds: int
-    calls: int
-    unsettled: float | None = None
-    seconds: list[float] = field(default_factory=list)
-    busy: int = 0
-    discarded: int = 0
-    causes: list[str] = field(default_factory=list)
-
-    @property
-    def cause(self) -> str:
-        """Why blocks were not clean, in words."""
-        return " and ".join(dict.fromkeys(self.causes)) or Gate.cause
-
-    def timing(self, first_call_s: float | None = None) -> Timing:
-        """Summarise the samples.
-
-        Args:
-            first_call_s: the first call, taken apart.
-
-        Returns:
-            Median, quartiles and the raw samples.
-        """
-        low, middle, high = quartiles(self.seconds)
-        return Timing(
-            median_s=middle,
-            q1_s=low,
-            q3_s=high,
-            n=len(self.seconds),
-            samples_s=tuple(self.seconds),
-            first_call_s=first_call_s,
-            discarded_blocks=self.discarded,
-        )
-
-    @property
-    def unsure(self) -> bool:
-        """Whether the median's 95 % interval is wider than the protocol aims at."""
-        low, middle, high = quartiles(self.seconds)
-        return MEDIAN_HALF_WIDTH * (high - low) / math.sqrt(len(self.seconds)) > UNSURE * middle
-
-    @property
-    def noise(self) -> str | None:
-        """Why the median is not to be trusted fully, in words, or None."""
-        low, middle, high = quartiles(self.seconds)
-        if self.busy > NOISY_SHARE * len(self.seconds):
-            return f"{self.busy} of {len(self.seconds)} blocks were timed while {self.cause}"
-        if high - low > NOISY_SPREAD * middle:
-            return f"the middle half of the samples spreads over {(high - low) / middle:.0%} of the median"
-        return None
-
-    def warnings(self) -> list[str]:
-        """List what a reader should know of how the samples came about."""
-        said = []
-        if self.discarded:
-            blocks = self.discarded + len(self.seconds)
-            said.append(f"{self.discarded} of {blocks} blocks discarded: {self.cause}")
-        if len(self.seconds) < self.rounds:
-            said.append(f"{len(self.seconds)} of {self.rounds} rounds done: the time budget was spent")
-        if self.unsettled is not None:
-            said.append(f"warming up ended with the last three blocks {self.unsettled:.0%} apart")
-        return said
-
-
 class VariantError(Exception):
     """A variant failed while it was being timed; the cause is chained."""
 
@@ -155,21 +72,6 @@ class VariantError(Exception):
         """Name the variant."""
         super().__init__(variant)
         self.variant = variant
-
-
-def quartiles(values: list[float]) -> tuple[float, float, float]:
-    """Give the first quartile, the median and the third.
-
-    Args:
-        values: at least one.
-
-    Returns:
-        Three values, in order.
-    """
-    if len(values) == 1:
-        return values[0], values[0], values[0]
-    low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
-    return low, middle, high
 
 
 def warm_up(device: Device, call: Call, protocol: Protocol) -> Samples:
@@ -281,6 +183,7 @@ def time_variants(
         for current in order:
             tell(f"{current}: warming up")
             samples[current] = warm_up(device, variants[current], protocol)
+        meanwhile = Meanwhile()
         start, done, unsure = time.perf_counter(), 0, True
         while protocol.goes_on(done, time.perf_counter() - start, unsure):
             done += 1
@@ -289,6 +192,9 @@ def time_variants(
             for current in order:
                 add_block(samples[current], device, gate, patience, current, variants[current])
             unsure = any(each.unsure for each in samples.values())
+        others = meanwhile.others() if device.kind == "cpu" else None
+        for each in samples.values():
+            each.others = others
     except (RuntimeError, MemoryError) as error:
         raise VariantError(current) from error
     return samples

@@ -6,6 +6,7 @@ idle (Linux); elsewhere it does not wait.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ STAT = Path("/proc/stat")
 BUSY_CORES = 0.10  # processors' worth of work by others that counts as quiet
 WINDOW_S = 1.0
 WINDOWS = 2
+SHORTEST_STRETCH_S = 0.2  # the system counts in steps of a hundredth
 
 
 class Quiet:
@@ -46,6 +48,35 @@ class Quiet:
             self._tell(f"waiting for a quiet machine: others use {busy:.1f} processors")
             self.left_s -= WINDOW_S
         return True
+
+
+class Meanwhile:
+    """Counts what other processes compute while this one does, over a stretch of time (Linux).
+
+    A gate sees whether this process had to wait for a processor. Where it leaves some free, others can compute
+    without making it wait, and still share caches and memory with it.
+    """
+
+    def __init__(self) -> None:
+        """Begin to count."""
+        self._start = _ticks(), time.process_time()
+
+    def others(self) -> float | None:
+        """Give the processors' worth of work by others so far, a hypervisor's other guests included.
+
+        Returns:
+            Processors, or None where the system does not tell, or too little time has passed to tell.
+        """
+        before, computing_s = self._start
+        after = _ticks()
+        if before is None or after is None:
+            return None
+        own_s = time.process_time() - computing_s
+        all_ticks, idle_ticks = after[0] - before[0], after[1] - before[1]
+        stretch_s = all_ticks / after[2] / os.sysconf("SC_CLK_TCK")
+        if stretch_s < SHORTEST_STRETCH_S:
+            return None
+        return max(0.0, (all_ticks - idle_ticks) / all_ticks * after[2] - own_s / stretch_s)
 
 
 def busy_cores(window_s: float) -> float | None:

@@ -28,8 +28,9 @@ from lab.measure.device import DTYPES, Device
 from lab.measure.gate import Gate, gate_for
 from lab.measure.implementations import IMPLEMENTATIONS
 from lab.measure.memory import guard
-from lab.measure.protocol import Protocol, Samples, time_variants
+from lab.measure.protocol import Protocol, time_variants
 from lab.measure.quiet import Quiet
+from lab.measure.samples import Samples
 
 Tell = Callable[[str], None]
 

@@ -13,8 +13,8 @@ from lab.measure.calibrator import Calibrator
 from lab.measure.device import DTYPES, Device
 from lab.measure.gate import Gate
 from lab.measure.microbenchmarks import CPU_FUSED, Setting, lengths, mask_calls, product_calls, score_calls
-from lab.measure.protocol import Samples
 from lab.measure.quiet import Quiet
+from lab.measure.samples import Samples
 
 HEADS, HEAD_DIM = 2, 8
 CPU = torch.device("cpu")

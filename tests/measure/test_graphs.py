@@ -7,7 +7,8 @@ from cuda_double import Card, CardDevice, install
 from lab.measure.device import Device
 from lab.measure.gate import Gate
 from lab.measure.graphs import SHORT_S, Replay, replays
-from lab.measure.protocol import Protocol, Samples
+from lab.measure.protocol import Protocol
+from lab.measure.samples import Samples
 
 ROUNDS = Protocol(rounds=3, warm_up_s=0.0)
 SHORT = Samples(3, 5, seconds=[10e-6, 11e-6, 12e-6])

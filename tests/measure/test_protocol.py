@@ -11,18 +11,16 @@ from lab.measure.device import Device
 from lab.measure.gate import Gate
 from lab.measure.protocol import (
     FEWEST_ROUNDS,
-    MEDIAN_HALF_WIDTH,
     RETRIES,
     Patience,
     Protocol,
-    Samples,
     VariantError,
     add_block,
     calls_in_block,
-    quartiles,
     time_variants,
     warm_up,
 )
+from lab.measure.samples import MEDIAN_HALF_WIDTH, Samples, quartiles
 
 
 class Scripted(Device):
@@ -144,6 +142,21 @@ def test_patience_is_shared_and_ends() -> None:
     assert samples.discarded == 3  # 0.4 s lost and 0.05 s waited, each
     assert len(samples.seconds) == 9
     assert samples.busy == 9
+
+
+@pytest.mark.parametrize(
+    ("others", "said"),
+    [
+        (None, []),
+        (0.4, []),
+        (0.9, ["meanwhile other processes used 0.9 processors: caches and memory were shared"]),
+    ],
+)
+def test_processes_that_make_nobody_wait_are_told_of(monkeypatch, others, said) -> None:
+    monkeypatch.setattr(module.Meanwhile, "others", lambda self: others)
+    found = time_variants(Scripted(), {"a": constant(0.02)}, QUICK, Gate())["a"]
+    assert found.noise is None
+    assert found.warnings() == said
 
 
 def test_a_wide_spread_is_noise() -> None:

@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from lab.measure import quiet
-from lab.measure.quiet import Quiet, busy_cores
+from lab.measure.quiet import Meanwhile, Quiet, busy_cores
 
 
 @pytest.fixture
@@ -54,3 +54,28 @@ def test_counters_are_read_as_the_system_writes_them(monkeypatch, tmp_path) -> N
     assert quiet._ticks() == (100, 84, 2)
     monkeypatch.setattr(quiet, "STAT", tmp_path / "missing")
     assert busy_cores(0.0) is None
+
+
+@pytest.mark.parametrize(
+    ("seconds", "busy", "own_s", "others"),
+    [
+        (1.0, 2.0, 1.0, 1.0),  # one thread here, one process there
+        (1.0, 1.0, 1.0, 0.0),
+        (1.0, 0.99, 1.0, 0.0),  # never less than nothing: the system counts in steps
+        (0.1, 2.0, 0.1, None),  # too short for these steps
+    ],
+)
+def test_others_are_what_this_process_did_not_compute(monkeypatch, seconds, busy, own_s, others) -> None:
+    cores, steps = 4, quiet.os.sysconf("SC_CLK_TCK")
+    stretch = round(seconds * steps)
+    ticks = iter([(0, 0, cores), (cores * stretch, round((cores - busy) * stretch), cores)])
+    computing = iter([5.0, 5.0 + own_s])
+    monkeypatch.setattr(quiet, "_ticks", lambda: next(ticks))
+    monkeypatch.setattr(quiet.time, "process_time", lambda: next(computing))
+    found = Meanwhile().others()
+    assert found == (None if others is None else pytest.approx(others))
+
+
+def test_where_the_system_does_not_count_nothing_is_said(monkeypatch) -> None:
+    monkeypatch.setattr(quiet, "_ticks", lambda: None)
+    assert Meanwhile().others() is None

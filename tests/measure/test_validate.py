@@ -11,7 +11,7 @@ from lab.cli.validate import kept, machine_part, read_events, validate
 from lab.cli.validation_tables import cell_table, error_text, score_table, seconds_text, table, verdict
 from lab.cost.score import FITTED, Cell, score
 from lab.measure import validate as module
-from lab.measure.protocol import Samples
+from lab.measure.samples import Samples
 from lab.measure.validate import Grid, grid_from_json, run
 from tests.cost.calibrations import cpu, promoting
 
