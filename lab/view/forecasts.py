@@ -12,6 +12,7 @@ from lab.cost.predict import Ceilings, attention_bound
 from lab.cost.prediction import FUSED as FUSED_KERNELS
 from lab.cost.prediction import predict_attention
 from lab.runs import Run
+from lab.runs.calibrations import newest_calibration
 from lab.runs.store import runs_folder
 from lab.view import calibrations, ceilings, here
 from lab.view.scenario import Scenario
@@ -27,16 +28,22 @@ class Forecast:
         device: the scenario's choice.
         dtype: measured on this machine.
         limits: the ceilings of the run shown; None until they were measured.
+        threads: CPU threads that compute; a calibration holds for its own number alone.
     """
 
     device: str
     dtype: str
     limits: Ceilings | None
+    threads: int
 
     @cached_property
     def calibration(self) -> Calibration | None:
-        """The newest calibration of the device in this type."""
-        return calibrations.of_this_machine(self.device, self.dtype)
+        """The newest calibration of the device in this type and with as many threads."""
+        kind = here.kind(self.device)
+        threads = self.threads if kind == "cpu" else None
+        own = (run for run in calibrations.kept() if calibrations.here_kind(run) == kind)
+        found = (newest_calibration((run,), run.device_key, self.dtype, threads) for run in own)
+        return next((calibration for calibration in found if calibration is not None), None)
 
     @property
     def kind(self) -> str:
@@ -92,13 +99,16 @@ def of_scene(scene: Scenario, run: Run | None, dtype: str) -> Forecast:
     changed_ns = 0
     with suppress(OSError):  # nothing has been measured yet
         changed_ns = os.stat(runs_folder()).st_mtime_ns
-    return _forecast(scene.device, dtype, ceilings.of_run(run, dtype), (str(runs_folder()), changed_ns))
+    folder = (str(runs_folder()), changed_ns)
+    return _forecast(scene.device, dtype, ceilings.of_run(run, dtype), here.threads(run), folder)
 
 
 @lru_cache(maxsize=16)
-def _forecast(device: str, dtype: str, limits: Ceilings | None, folder: tuple[str, int]) -> Forecast:
+def _forecast(
+    device: str, dtype: str, limits: Ceilings | None, threads: int, folder: tuple[str, int]
+) -> Forecast:
     """One forecast until a run file is written: a chart asks for it at every place of a line."""
-    return Forecast(device, dtype, limits)
+    return Forecast(device, dtype, limits, threads)
 
 
 def _kernel(calibration: Calibration) -> str:
