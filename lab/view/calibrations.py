@@ -83,18 +83,22 @@ def here_kind(run: runs.Run) -> str:
     return str(run.environment.get("device_kind") or run.spec.device)
 
 
-def of_this_machine(device: str, dtype: str) -> Calibration | None:
+def of_this_machine(device: str, dtype: str, threads: int | None = None) -> Calibration | None:
     """The newest calibration of a kind of device of this machine.
 
     Args:
         device: the scenario's choice.
         dtype: of the inputs.
+        threads: CPU threads that compute, for which alone it holds; None for those that the buttons use.
 
     Returns:
         The calibration; None until Roofline or the command line calibrated this machine in that type.
     """
-    run = calibrated_run(device, dtype)
-    return None if run is None else newest_calibration((run,), run.device_key, dtype)
+    kind = here.kind(device)
+    wanted = (threads or here.threads()) if kind == "cpu" else None
+    own = (run for run in kept() if here_kind(run) == kind)
+    found = (newest_calibration((run,), run.device_key, dtype, wanted) for run in own)
+    return next((calibration for calibration in found if calibration is not None), None)
 
 
 def calibrated_run(device: str, dtype: str | None = None) -> runs.Run | None:

@@ -99,7 +99,7 @@ def own_device(scene: Scenario, run: Run | None, dtype: str) -> DecodeDevice:
         run: measured here; None for none.
         dtype: what the button measures.
     """
-    found = calibrations.of_this_machine(scene.device, dtype)
+    found = calibrations.of_this_machine(scene.device, dtype, here.threads(run))
     limits = calibrations.ceilings_of(found) if found else ceilings.of_run(run, dtype)
     return DecodeDevice("this machine", dtype, here.cost_device(scene.device), limits, found)
 

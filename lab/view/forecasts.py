@@ -12,7 +12,6 @@ from lab.cost.predict import Ceilings, attention_bound
 from lab.cost.prediction import FUSED as FUSED_KERNELS
 from lab.cost.prediction import predict_attention
 from lab.runs import Run
-from lab.runs.calibrations import newest_calibration
 from lab.runs.store import runs_folder
 from lab.view import calibrations, ceilings, here
 from lab.view.scenario import Scenario
@@ -39,11 +38,7 @@ class Forecast:
     @cached_property
     def calibration(self) -> Calibration | None:
         """The newest calibration of the device in this type and with as many threads."""
-        kind = here.kind(self.device)
-        threads = self.threads if kind == "cpu" else None
-        own = (run for run in calibrations.kept() if calibrations.here_kind(run) == kind)
-        found = (newest_calibration((run,), run.device_key, self.dtype, threads) for run in own)
-        return next((calibration for calibration in found if calibration is not None), None)
+        return calibrations.of_this_machine(self.device, self.dtype, self.threads)
 
     @property
     def kind(self) -> str:

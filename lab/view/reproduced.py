@@ -16,7 +16,7 @@ from lab.runs.store import runs_folder
 from lab.view import calibrations, here, ledger
 from lab.view.format import whole
 
-BELONGS = "A time or an error belongs to its device: another figure on another device contradicts nothing."
+BELONGS = "Times, peaks and errors belong to a device and a build: another figure on another one contradicts nothing."
 
 
 def of_this_machine(device: str) -> Mapping[str, Reproduction]:
