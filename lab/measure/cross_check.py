@@ -8,7 +8,8 @@ machine falls on both.
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable
+import statistics
+from collections.abc import Callable, Sequence
 
 from torch.utils.benchmark import Timer
 
@@ -27,7 +28,7 @@ SHORTEST_S = 0.4  # of PyTorch's timer, at least
 BLOCKS = 10  # at least, of PyTorch's timer
 LONGEST_S = 10.0
 
-Tool = Callable[[Job, Call, float], float]
+Tool = Callable[[Job, Call, Samples], float]
 
 
 def cross_check_part(job: Job, events: Events) -> None:
@@ -68,7 +69,7 @@ def read(job: Job, cell: Cell, gate: Gate, ours: Samples, name: str, tool: Tool)
     """
     ours_s = ours.timing().median_s
     gate.start()
-    theirs_s = tool(job, cell.run, ours_s)
+    theirs_s = tool(job, cell.run, ours)
     busy = gate.busy(f"{name} {cell.implementation} {cell.call.kv_len}")
     return TwoClocks(
         implementation=cell.implementation,
@@ -92,29 +93,48 @@ def tools(job: Job) -> dict[str, Tool]:
     return found
 
 
-def torch_timer(job: Job, call: Call, expected_s: float) -> float:
+def torch_timer(job: Job, call: Call, ours: Samples) -> float:
     """Time a call by torch.utils.benchmark, with our number of threads instead of its default of one.
+
+    Its blocks are short, often of one call, so that their median leaves out every slow call, and ours, a median
+    of longer blocks, does not. Its times are therefore averaged over as many calls as a block of ours has
+    before their median is taken: two clocks are compared, not two statistics.
 
     Args:
         job: threads.
         call: what to time; the timer waits for a card itself.
-        expected_s: about how long a call takes, so that long ones get enough blocks for a median.
+        ours: our samples: how long a call takes, and how many make a block.
 
     Returns:
-        The median over its blocks, in seconds per call.
+        The median, in seconds per call.
     """
     timer = Timer(stmt="call()", globals={"call": call}, num_threads=job.threads)
-    lasting_s = min(LONGEST_S, max(SHORTEST_S, BLOCKS * expected_s))
-    return float(timer.blocked_autorange(min_run_time=lasting_s).median)
+    lasting_s = min(LONGEST_S, max(SHORTEST_S, BLOCKS * ours.timing().median_s))
+    found = timer.blocked_autorange(min_run_time=lasting_s)
+    return statistics.median(averages(found.times, max(1, round(ours.calls / found.number_per_run))))
 
 
-def triton_timer(job: Job, call: Call, expected_s: float) -> float:
+def averages(times: Sequence[float], size: int) -> list[float]:
+    """Average times that follow each other.
+
+    Args:
+        times: at least one.
+        size: how many make a group; a last group that is not full is left out, unless it is the only one.
+
+    Returns:
+        One average a group.
+    """
+    groups = [times[i : i + size] for i in range(0, max(1, len(times) - size + 1), size)]
+    return [statistics.fmean(group) for group in groups]
+
+
+def triton_timer(job: Job, call: Call, ours: Samples) -> float:
     """Time a call by triton.testing.do_bench, which empties the card's cache before each call.
 
     Args:
         job: unused: it knows the device by the call.
         call: what to time.
-        expected_s: unused: it finds its number of calls itself.
+        ours: unused: it finds its number of calls itself.
 
     Returns:
         The median, in seconds per call.

@@ -106,6 +106,18 @@ def test_pytorchs_timer_runs_with_our_threads(monkeypatch: pytest.MonkeyPatch) -
     assert seen == [opened.threads]
 
 
+@pytest.mark.parametrize(
+    ("times", "size", "expected"),
+    [
+        ([1.0, 3.0, 5.0, 7.0, 9.0], 2, [2.0, 6.0]),  # the last one alone is no group
+        ([1.0, 3.0], 1, [1.0, 3.0]),
+        ([1.0, 3.0], 5, [2.0]),
+    ],
+)
+def test_their_times_are_averaged_over_as_many_calls_as_our_blocks(times, size, expected) -> None:
+    assert cross_check.averages(times, size) == expected
+
+
 @pytest.mark.parametrize("kind", [STEADY, BURSTS])
 def test_a_competitor_ends_with_its_block(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lab.measure.competitor.START_S", 0.0)

@@ -123,6 +123,21 @@ def test_a_busy_block_is_taken_again() -> None:
     assert samples.noise is None
 
 
+@pytest.mark.parametrize(("calls", "led_in"), [(1, False), (2, True), (7, True)])
+def test_a_block_of_several_calls_is_led_in_by_one_that_is_not_timed(calls: int, led_in: bool) -> None:
+    seen: list[str] = []
+
+    class Timed(Device):
+        def time_block(self, call, calls: int) -> float:
+            seen.append("block")
+            return 0.01
+
+    samples = Samples(rounds=1, calls=calls)
+    add_block(samples, Timed(), ScriptedGate([True, True]), Patience(1e9), "a", lambda: seen.append("call"))
+    assert seen == (["call", "block"] * 3 if led_in else ["block"] * 3)
+    assert samples.seconds == [0.01]
+
+
 def test_a_machine_that_stays_busy_is_marked_and_not_hidden() -> None:
     times = itertools.count(1)
     samples = Samples(rounds=1, calls=1)
