@@ -13,6 +13,9 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+import torch
+
+from lab.measure import host
 from lab.measure.device import Call, Device
 from lab.measure.gate import Gate
 from lab.measure.quiet import Meanwhile
@@ -199,8 +202,9 @@ def time_variants(
                 add_block(samples[current], device, gate, patience, current, variants[current])
             unsure = any(each.unsure for each in samples.values())
         others = meanwhile.others() if device.kind == "cpu" else None
+        free = max(0, host.cores() - torch.get_num_threads())
         for each in samples.values():
-            each.others = others
+            each.others, each.free = others, free
     except (RuntimeError, MemoryError) as error:
         raise VariantError(current) from error
     return samples

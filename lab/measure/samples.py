@@ -17,7 +17,7 @@ Source: a median's variance is pi/2 that of a mean; an interquartile range is 1.
 """
 NOISY_SHARE = 0.25  # of kept samples taken while the machine was busy
 NOISY_SPREAD = 0.20  # interquartile range over median
-OTHERS_CORES = 0.5  # used by other processes, from where on a reader should know
+OTHERS_CORES = 0.5  # used by others, beyond those left to them: a block may look clean all the same
 
 
 @dataclass
@@ -33,6 +33,7 @@ class Samples:
         discarded: blocks thrown away.
         causes: why blocks were not clean, as the gate said each time.
         others: processors that other processes used meanwhile, or None where that is not known.
+        free: processors that this process left to them.
     """
 
     rounds: int
@@ -43,6 +44,7 @@ class Samples:
     discarded: int = 0
     causes: list[str] = field(default_factory=list)
     others: float | None = None
+    free: int = 0
 
     @property
     def cause(self) -> str:
@@ -81,6 +83,10 @@ class Samples:
         low, middle, high = quartiles(self.seconds)
         if self.busy > NOISY_SHARE * len(self.seconds):
             return f"{self.busy} of {len(self.seconds)} blocks were timed while {self.cause}"
+        if self.others is not None and self.others - self.free >= OTHERS_CORES:
+            return (
+                f"other processes used {self.others:.1f} processors meanwhile; this one left {self.free} free"
+            )
         if high - low > NOISY_SPREAD * middle:
             return f"the middle half of the samples spreads over {(high - low) / middle:.0%} of the median"
         return None
@@ -95,9 +101,10 @@ class Samples:
             said.append(f"{len(self.seconds)} of {self.rounds} rounds done: the time budget was spent")
         if self.unsettled is not None:
             said.append(f"warming up ended with the last three blocks {self.unsettled:.0%} apart")
-        if self.others is not None and self.others >= OTHERS_CORES:
+        if self.others is not None and OTHERS_CORES <= self.others < self.free + OTHERS_CORES:
             said.append(
-                f"meanwhile other processes used {self.others:.1f} processors: caches and memory were shared"
+                f"other processes used {self.others:.1f} of the {self.free} processors left free: "
+                "caches and memory were shared"
             )
         return said
 

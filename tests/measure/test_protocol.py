@@ -160,17 +160,23 @@ def test_patience_is_shared_and_ends() -> None:
 
 
 @pytest.mark.parametrize(
-    ("others", "said"),
+    ("others", "threads", "said", "noise"),
     [
-        (None, []),
-        (0.4, []),
-        (0.9, ["meanwhile other processes used 0.9 processors: caches and memory were shared"]),
+        (None, 4, [], None),
+        (0.4, 4, [], None),
+        (0.9, 3, ["other processes used 0.9 of the 1 processors left free: caches and memory were shared"], None),
+        (0.9, 4, [], "other processes used 0.9 processors meanwhile; this one left 0 free"),
+        (1.8, 3, [], "other processes used 1.8 processors meanwhile; this one left 1 free"),
     ],
-)
-def test_processes_that_make_nobody_wait_are_told_of(monkeypatch, others, said) -> None:
+)  # fmt: skip
+def test_what_others_compute_is_told_and_is_noise_beyond_what_was_left_to_them(
+    monkeypatch, others, threads, said, noise
+) -> None:
     monkeypatch.setattr(module.Meanwhile, "others", lambda self: others)
+    monkeypatch.setattr(module.host, "cores", lambda: 4)
+    monkeypatch.setattr(module.torch, "get_num_threads", lambda: threads)
     found = time_variants(Scripted(), {"a": constant(0.02)}, QUICK, Gate())["a"]
-    assert found.noise is None
+    assert found.noise == noise
     assert found.warnings() == said
 
 
