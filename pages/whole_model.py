@@ -122,7 +122,9 @@ with left:
     )  # fmt: skip
     every = budget(model, work())
     st.metric("Logits, all positions", text(every.logits_bytes), help=f"{whole(every.logits_bytes)} bytes")
-    spec = default_spec("model", device=scene.device, dtype=measured_dtype, threads=here.threads())
+    spec = default_spec(
+        "model", device=scene.device, dtype=measured_dtype, threads=here.threads(), quick=True
+    )
     panel = Panel(PAGE, spec, scene.binary, note=dtype_reason)
     panel.controls(on_press=show_lengths)
 with right:

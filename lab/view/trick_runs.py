@@ -141,9 +141,12 @@ def time_bars(spec: JobSpec, run: Run | None, palette: Palette, binary: bool) ->
         for row, ratio in ratios.items()
     ]
     # The words stand to the right of the bar and of the point.
-    ends = [
-        (row, max(at, ratios[row].value if row in ratios else at), words) for row, at, words in picture.ends
-    ]
+    ends = []
+    for change in changes:
+        ratio = ratios.get(change.term)
+        words = f"{change.unit} {tricks.ratio(change.factor or 1)}"
+        timed = f", time {tricks.ratio(ratio.value)}" if ratio else ""
+        ends.append((change.term, max(1.0, ratio.value if ratio else 1.0), words + timed))
     return replace(picture, points=marked, ends=ends), x
 
 

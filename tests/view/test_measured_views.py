@@ -91,7 +91,7 @@ def test_grouped_heads_shrink_the_cache_in_decode_and_nothing_in_prefill() -> No
     marks = {row["row"]: row["x"] for row in chart(at)[1]["points"]}
     assert marks == pytest.approx({"decode, 1 of 12 KV heads": 0.25, "prefill, 1 of 12 KV heads": 1.0})
     ends = {row["row"]: row["text"] for row in chart(at)[1]["ends"]}
-    assert ends["decode, 1 of 12 KV heads"] == "12 MiB → 1 MiB (÷ 12)"
+    assert ends["decode, 1 of 12 KV heads"] == "bytes ÷ 12, time ÷ 4"
     assert "unchanged" in ends["prefill, 1 of 12 KV heads"]
 
 
