@@ -50,17 +50,17 @@ def chromium() -> str:
 
 
 @contextlib.contextmanager
-def running(home: Path) -> Iterator[Server]:
+def running(home: Path, script: Path = ROOT / "app.py") -> Iterator[Server]:
     """The app, started with an empty data folder on a port of its own; ended with all its children."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "streamlit", "run", "app.py"]
-    with (home / "server.log").open("wb") as log:
+    command = [sys.executable, "-m", "streamlit", "run", str(script)]
+    with (home / f"{script.stem}.log").open("wb") as log:
         process = subprocess.Popen(
             [*command, "--server.port", str(port), "--server.headless", "true"],
             cwd=ROOT,
-            env=os.environ | {"LAB_HOME": str(home)},
+            env=os.environ | {"LAB_HOME": str(home), "PYTHONPATH": str(ROOT)},
             stdout=log,
             stderr=subprocess.STDOUT,
         )
