@@ -39,12 +39,10 @@ class Question:
 
     def budget(self, q_len: int) -> Budget:
         """Count that pass; MLA is expanded in a prefill and absorbed in a step."""
-        form = "absorbed" if q_len == 1 else "expanded"
         return budget(
             self.model,
             self.work(q_len),
             logits=self.logits,
-            latent_form=form,
             source_tokens=self.source_tokens,
         )
 

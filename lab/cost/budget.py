@@ -21,6 +21,7 @@ from lab.cost.flops import (
     projection_flops,
     softmax_of_scores,
     state_flops,
+    usual_form,
 )
 from lab.cost.formulas import element_bytes, logits_bytes, mask_bytes, score_bytes
 from lab.cost.shapes import LayerKind, ModelShape, Workload
@@ -173,7 +174,7 @@ def budget(
     work: Workload,
     *,
     logits: str = "all",
-    latent_form: str = "expanded",
+    latent_form: str | None = None,
     source_tokens: int | None = None,
 ) -> Budget:
     """Count the FLOPs of one forward pass.
@@ -182,7 +183,7 @@ def budget(
         model: the shape.
         work: the pass: batch, context, new tokens, dtype, causal or dense counting.
         logits: "all" new positions, the "last" of each sequence, or "none" (no LM head).
-        latent_form: how MLA is computed, one of lab.cost.flops.LATENT_FORMS.
+        latent_form: how MLA is computed, one of lab.cost.flops.LATENT_FORMS; None for `usual_form`.
         source_tokens: length of the other sequence, for models with cross-attention. A prefill (q_len =
             context) projects its K and V; a later pass finds them cached.
 
@@ -194,10 +195,11 @@ def budget(
     """
     if logits not in LOGITS:
         raise ValueError(f"logits must be one of {', '.join(LOGITS)}, got {logits!r}")
-    if latent_form not in LATENT_FORMS:
-        raise ValueError(f"latent_form must be one of {', '.join(LATENT_FORMS)}, got {latent_form!r}")
+    form = usual_form(work) if latent_form is None else latent_form
+    if form not in LATENT_FORMS:
+        raise ValueError(f"latent_form must be one of {', '.join(LATENT_FORMS)}, got {form!r}")
     layers = tuple(
-        _layer_budget(kind, layers, work, latent_form, source_tokens) for kind, layers in model.layer_groups
+        _layer_budget(kind, layers, work, form, source_tokens) for kind, layers in model.layer_groups
     )
     positions = {"all": work.q_len, "last": 1, "none": 0}[logits]
     head = 2 * work.batch * positions * model.hidden * model.vocab

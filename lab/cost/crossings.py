@@ -19,7 +19,7 @@ def crossing_context(
     causal: bool = True,
     logits: str = "all",
     phase: str = "prefill",
-    latent_form: str = "expanded",
+    latent_form: str | None = None,
 ) -> int | None:
     """Find the shortest context at which the attention core costs as many FLOPs as something else.
 
@@ -29,7 +29,7 @@ def crossing_context(
         causal: count what the masks keep; False counts every pair.
         logits: "all", "last" or "none": which part of the LM head belongs to the rest.
         phase: "prefill" of a whole prompt, or one "decode" step.
-        latent_form: how MLA is computed, one of lab.cost.flops.LATENT_FORMS.
+        latent_form: how MLA is computed, one of lab.cost.flops.LATENT_FORMS; None for `usual_form`.
 
     Returns:
         Tokens; None where windows or chunks keep the core below it at every length.

@@ -18,6 +18,21 @@ rows are kept, and the expansion is applied to Q and to the output instead. Re-e
 kept, and K and V of the whole context are made again in every pass (transformers 5)."""
 
 
+def usual_form(work: Workload) -> str:
+    """Name the form in which engines compute MLA in a pass: expanded over a prompt, absorbed for one token.
+
+    Args:
+        work: the pass.
+
+    Returns:
+        One of LATENT_FORMS. Absorbed, a step reads the latent rows that are cached and nothing wider.
+
+    Source: vLLM, mla/common.py: the "compute friendly" way for prefill, the "data-movement friendly" one for
+        decode.
+    """
+    return "absorbed" if work.q_len == 1 else "expanded"
+
+
 def projection_flops(
     attention: Attention, work: Workload, source_tokens: int = 0, latent_form: str = "expanded"
 ) -> dict[str, int]:

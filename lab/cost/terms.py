@@ -52,7 +52,7 @@ def step_flops(deployment: Deployment) -> int:
     if not deployment.cached:
         return prefill_budget(deployment).matmul_flops
     work = decode(deployment.batch, deployment.context, deployment.dtype)
-    return budget(deployment.model, work, logits="last", latent_form="absorbed").matmul_flops
+    return budget(deployment.model, work, logits="last").matmul_flops
 
 
 def attention_passes(deployment: Deployment, attention: Attention) -> tuple[Operation, ...] | None:
