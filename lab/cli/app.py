@@ -4,7 +4,7 @@ import typer
 
 from lab.cli import measure, runs, trust
 from lab.cli.compare import compare_runs
-from lab.cli.cost import cost
+from lab.cli.cost import MODELS_HELP, cost
 from lab.cli.exercises import exercises
 from lab.cli.exits import EXIT_CODES_HELP
 from lab.cli.export import export
@@ -24,7 +24,7 @@ for experiment, words in measure.EXPERIMENT_HELP.items():
     )
     register(measure.command_for(experiment))
 app.command("env", rich_help_panel="Measure")(runs.env)
-app.command("cost", rich_help_panel="Predict")(cost)
+app.command("cost", rich_help_panel="Predict", epilog=MODELS_HELP)(cost)
 app.command("validate", rich_help_panel="Predict")(validate)
 app.command("exercises", rich_help_panel="Predict")(exercises)
 app.command("null", rich_help_panel="Trust")(trust.null)

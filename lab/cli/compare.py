@@ -18,6 +18,9 @@ from lab.runs import Point, Run
 from lab.runs.comparison import Compared, compare
 
 FirstRun = Annotated[str, typer.Argument(help="A run's identifier, or a run file.")]
+WITH_PEAKS = 110
+"""Columns of a terminal from which both peaks find room beside the times without words being cut."""
+
 SecondRun = Annotated[str, typer.Argument(help="Another: the first is said to be faster or slower than it.")]
 
 
@@ -92,21 +95,26 @@ def print_comparison(
         torch = run.environment.get("torch") or "not known"
         said = f"{which}: {run.run_id} on {run.device_label}, torch {torch}"
         console.print(said, markup=False, highlight=False, soft_wrap=True)
-    table = Table(box=None, pad_edge=False)
-    for name in ("experiment", "cell"):
-        table.add_column(name, overflow="fold")
-    for name in ("first", "second", "ratio", "peaks"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("verdict", overflow="fold")
-    for each in both:
-        table.add_row(*_row(each))
-    console.print(table)
+    wide = console.width >= WITH_PEAKS
+    for experiment in dict.fromkeys(each.first.experiment for each in both):
+        table = Table(box=None, pad_edge=False)
+        table.add_column("cell")
+        for name in ("first", "second", "ratio", *(("peaks",) if wide else ())):
+            table.add_column(name, justify="right", no_wrap=True)
+        table.add_column("verdict")
+        for each in both:
+            if each.first.experiment == experiment:
+                table.add_row(*_row(each, wide=wide))
+        console.print(f"\nexperiment {experiment}", markup=False, highlight=False)
+        console.print(table)
+    if not wide and any(each.first.peak_extra_bytes for each in both):
+        console.print(f"Peaks of memory: in {WITH_PEAKS} columns or more, and in --json.", markup=False)
     for which, points in (("first", only_first), ("second", only_second)):
         if points:
             console.print(f"{len(points)} points of the {which} run are not in the other.", markup=False)
 
 
-def _row(each: Compared) -> tuple[str, ...]:
+def _row(each: Compared, *, wide: bool) -> tuple[str, ...]:
     times = (
         time_text(point.timing.median_s if point.timing else None) for point in (each.first, each.second)
     )
@@ -115,7 +123,7 @@ def _row(each: Compared) -> tuple[str, ...]:
     verdict = "" if each.ratio is None else each.ratio.verdict
     memory = peaks[0] if peaks[0] == peaks[1] else " / ".join(peak or "?" for peak in peaks)
     said = "; ".join(part for part in (verdict, *each.remarks) if part)
-    return each.first.experiment, cell_text(each.first), *times, ratio, memory, said
+    return (cell_text(each.first), *times, ratio, *((memory,) if wide else ()), said)
 
 
 def cell_text(point: Point) -> str:

@@ -20,6 +20,7 @@ from lab.cli.cost_sections import (
     prefill_section,
 )
 from lab.cli.exits import usage_errors
+from lab.cost.catalog import models
 from lab.cost.config_source import MAX_BYTES, find_model, from_config_text
 from lab.cost.exact import count
 from lab.cost.formulas import element_bytes
@@ -28,7 +29,8 @@ from lab.cost.shapes import ModelShape
 SCHEMA_VERSION = 1
 _LONGEST_DEFAULT = 4096
 
-MODEL_HELP = "A name of the catalogue, a config.json, - for a config on standard input, or an id of the hub."
+MODELS_HELP = f"Names of the catalogue: {', '.join(models())}"
+MODEL_HELP = "A name listed below, a config.json, - for a config on standard input, or an id of the hub."
 
 
 def cost(

@@ -40,8 +40,8 @@ def export(
         else:
             output.write_text(to_csv(found) if csv else to_markdown(found), encoding="utf-8")
     except OSError as error:
-        fail(f"{output.name} could not be written: {error.strerror or error}")
-    typer.echo(f"{len(found.points)} points written to {output.name}")
+        fail(f"{output} could not be written: {error.strerror or error}")
+    typer.echo(f"{len(found.points)} points written to {output}")
 
 
 def write_parquet(run: Run, path: Path) -> None:

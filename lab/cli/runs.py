@@ -12,12 +12,19 @@ from rich.table import Table
 from lab import runs as store
 from lab.cli.exits import CRASHED, fail, usage_errors
 from lab.cli.measure import print_run
-from lab.cli.tables import printed_table, runs_table
+from lab.cli.tables import printed_table, run_line, runs_table
+from lab.runs.store import runs_folder
 
 
-def list_all() -> None:
+def list_all(as_json: Annotated[bool, typer.Option("--json", help="One JSON array.")] = False) -> None:
     """List the runs kept on this machine, newest first, and the bundled reference runs."""
-    Console().print(runs_table((*store.list_runs(), *store.reference_runs())))
+    found = (*store.list_runs(), *store.reference_runs())
+    if as_json:
+        typer.echo(json.dumps([run_line(run) for run in found], allow_nan=False))
+    else:
+        console = Console()
+        console.print(runs_table(found, console.width))
+        typer.echo(f"\nKept in {runs_folder()}; `show RUN` prints one.")
     for sentence in store.unreadable():
         typer.echo(f"Warning: {sentence}", err=True)
 
@@ -68,6 +75,8 @@ def env(as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")
     for name, value in found.items():
         table.add_row(name.replace("_", " "), _words(value))
     Console().print(table)
+    # For people alone: run files and what other programs read name no folder of this machine.
+    typer.echo(f"\nRuns are kept in {runs_folder()}; LAB_HOME moves the folder above it.")
 
 
 def _words(value: Any) -> str:

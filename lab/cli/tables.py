@@ -10,6 +10,7 @@ from rich.table import Table
 
 from lab.runs import Point, Run
 
+_RUN_COLUMNS = ("run", "what", "device", "type", "points", "status")
 UNITS = (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
 
 
@@ -133,20 +134,37 @@ def _status(point: Point) -> str:
     return words.replace("_", " ")
 
 
-def runs_table(runs: Iterable[Run]) -> Table:
-    """Tabulate runs, one a line; identifiers are never cut, since they are what `show` takes."""
+def run_line(run: Run) -> dict[str, str | int]:
+    """What a list of runs says of one: its identifier, what it measured, where, in which type, how it ended."""
+    return {
+        "run": run.run_id,
+        "what": (run.title or run.spec.experiment).removesuffix(" (published)"),
+        "device": run.device_label.partition(" (")[0],
+        "type": str(run.environment.get("dtype") or run.spec.dtype),
+        "points": len(run.points),
+        "status": run.status.replace("_", " ") if run.recorded_on is None else "recorded",
+    }
+
+
+def runs_table(runs: Iterable[Run], width: int) -> Table:
+    """Tabulate runs, one a line; identifiers are never cut, since they are what `show` takes.
+
+    Args:
+        runs: in order.
+        width: of the terminal, in characters; where lines are longer, the type is left out and "what" is as
+            wide as its longest word, so that no word is cut.
+    """
     table = Table(box=None, pad_edge=False)
-    found = list(runs)
-    widest = max((len(run.run_id) for run in found), default=0)
-    table.add_column("run", no_wrap=True, min_width=widest)
-    for name in ("what", "device", "type", "points", "status"):
-        table.add_column(name, overflow="fold")
-    for run in found:
-        dtype = str(run.environment.get("dtype") or run.spec.dtype)
-        what = (run.title or run.spec.experiment).removesuffix(" (published)")
-        status = run.status if run.recorded_on is None else "recorded"
-        device = run.device_label.partition(" (")[0]
-        table.add_row(run.run_id, what, device, dtype, str(len(run.points)), status)
+    lines = [{name: str(value) for name, value in run_line(run).items()} for run in runs]
+    widest = {name: max(len(line[name]) for line in (*lines, {name: name})) for name in _RUN_COLUMNS}
+    narrow = sum(widest.values()) + 2 * (len(widest) - 1) > width
+    shown = [name for name in _RUN_COLUMNS if not (narrow and name == "type")]
+    for name in shown:
+        words = [word for line in lines for word in line[name].split()] if name == "what" and narrow else []
+        longest = max(map(len, words), default=None)
+        table.add_column(name, no_wrap=name not in ("what", "device"), width=longest)
+    for line in lines:
+        table.add_row(*(line[name] for name in shown))
     return table
 
 

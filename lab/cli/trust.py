@@ -36,7 +36,10 @@ from lab.runs.trials import Disturbed, Null, Trial, disturbed_of, null_of, quiet
 PATIENCE_S = 30.0  # for a quiet machine, before anything is timed
 NULL_CELLS: dict[str, Any] = {"lengths": (64, 256, 1024), "implementations": ("naive", "flash")}
 """From about 100 microseconds to about 30 ms on a small server's CPU."""
-DISTURBED_PASSES = {STEADY: 1, BURSTS: 2}  # bursts spare some blocks: whether the others are found is the test
+DISTURBED_PASSES = {
+    STEADY: 1,
+    BURSTS: 2,
+}  # bursts spare some blocks: whether the others are found is the test
 CHECK_CELLS: dict[str, Any] = {"lengths": (256, 1024, 2048), "implementations": ("naive", "math", "flash")}
 SHORT = {TORCH_TIMER: "torch", TRITON_TIMER: "triton"}
 ENDINGS = {"refused": REFUSED, "cancelled": CANCELLED}

@@ -13,6 +13,7 @@ from typer.testing import CliRunner, Result
 from lab import runs
 from lab.cli.app import app
 from lab.cli.exits import exit_code
+from lab.cost.catalog import models
 from lab.measure.execution import Execution
 from lab.runs import JobSpec
 from tests.runs.test_records import cell
@@ -173,13 +174,37 @@ def test_every_experiment_has_a_command_that_states_its_defaults_and_the_exit_co
         assert "130 cancelled" in words
 
 
-def test_env_describes_the_device_without_naming_host_or_user() -> None:
+def test_env_describes_the_device_without_naming_host_or_user(home: Path) -> None:
     result = call("env", "--json")
     found = json.loads(result.output)
     assert found["device_kind"] in ("cpu", "cuda", "mps", "xpu")
     assert found["torch"]
     assert os.uname().nodename not in result.output
-    assert "torch" in call("env").output
+    for_people = call("env").output
+    assert "torch" in for_people
+    assert str(home) in for_people
+    assert str(home) not in result.output
+
+
+def test_a_list_of_runs_cuts_no_word_at_80_columns_and_names_its_folder(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = runs.new_run(JobSpec("memory")).ended("cancelled")
+    runs.save(run)
+    listed = json.loads(call("runs", "--json").output)
+    assert listed[0]["run"] == run.run_id
+    monkeypatch.setenv("COLUMNS", "80")
+    narrow = call("runs").output
+    assert str(home) in narrow
+    shown = set(narrow.split())
+    for line in listed:
+        words = f"{line['run']} {line['what']} {line['device']} {line['status']}".split()
+        assert set(words) <= shown, line
+    assert max(map(len, narrow.partition("\nKept in")[0].splitlines())) <= 80
+
+
+def test_every_model_of_the_catalogue_is_listed_by_the_help_of_cost() -> None:
+    assert set(models()) <= set(call("cost", "--help").output.replace(",", " ").split())
 
 
 def test_the_reference_run_can_be_shown() -> None:

@@ -48,6 +48,13 @@ def test_a_comparison_gives_a_verdict_for_each_cell(two) -> None:
     assert "1 points of the first run are not in the other." in result.output
 
 
+def test_a_comparison_cuts_no_word_at_80_columns(two, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    output = call("compare", *two).output
+    assert {"flash", "causal", "0.5", "(0.5-0.5)", "faster"} <= set(output.split())
+    assert "Peaks of memory: in 110 columns or more" in output
+
+
 def test_a_comparison_as_json(two) -> None:
     found = json.loads(call("compare", *two, "--json").output)
     assert [point["verdict"] for point in found["points"]] == ["faster"]
@@ -78,7 +85,7 @@ def test_a_recorded_run_can_be_exported() -> None:
 def test_export_to_a_file_and_to_standard_output_agree(two, home: Path) -> None:
     file = home / "run.csv"
     result = call("export", two[0], "--csv", "--output", str(file))
-    assert result.output.strip() == "2 points written to run.csv"
+    assert result.output.strip() == f"2 points written to {file}"
     assert file.read_text(encoding="utf-8") == call("export", two[0], "--csv").output
     assert call("export", two[0], "--markdown").output.count("\n| scaling") == 2
 
