@@ -21,10 +21,11 @@ from lab.view import (
     prompt,
     scenario,
     skeleton,
+    verdict,
 )
 from lab.view.axes import TOKENS, seconds_axis, tokens_axis
 from lab.view.caveats import caveats
-from lab.view.format import bytes_text, flops_text, scaled, seconds_text, share, times, tokens_label, whole
+from lab.view.format import bytes_text, flops_text, scaled, seconds_text, share, tokens_label, whole
 from lab.view.frames import Extras, Mark
 from lab.view.measure_panel import Panel
 from lab.view.palette import FUSED, NAIVE, role_of
@@ -96,20 +97,17 @@ def marks_of(run: Run | None, *, recorded: bool) -> list[Mark]:
     return points.marks(run, wanted, series_of, points.time_mark, recorded=recorded, same_type=True)
 
 
-def takeaway(marks: list[Mark], where: str) -> str | None:
-    """How the two implementations compare at the longest context that both were timed at."""
-    timed = {(mark.series.partition("_")[0], mark.x): mark.y for mark in marks if mark.kind != "refused"}
-    both = [T for role, T in timed if role == NAIVE and (FUSED, T) in timed]
-    if not both:
-        return None
-    slow, fast = timed[NAIVE, max(both)], timed[FUSED, max(both)]
-    return (
-        f"At T = {tokens_label(int(max(both)))} naive attention took {seconds_text(slow)} {where}, SDPA "
-        f"{seconds_text(fast)}: {times(slow / fast)} faster for the same result"
-        if slow > fast
-        else f"At T = {tokens_label(int(max(both)))} SDPA took {seconds_text(fast)} {where}, naive attention "
-        f"{seconds_text(slow)}: here the fused kernel does not win yet"
+def takeaway(recorded: list[Mark], own: list[Mark]) -> str:
+    """How the two compare here, else as recorded, else by the ceilings: a noisy time makes no headline."""
+    here_said = verdict.against(own, f"{NAIVE}_here", f"{FUSED}_here", "on this machine")
+    if here_said:
+        return here_said
+    said = verdict.against(recorded, f"{NAIVE}_reference", f"{FUSED}_reference", f"on {reference.name}") or (
+        f"At T = {tokens_label(scene.context)} the ceilings of {reference.name} allow naive attention "
+        f"{seconds_text(bound(NAIVE, scene.context, reference, scene.dtype, 'cuda'))} and SDPA "
+        f"{seconds_text(bound(FUSED, scene.context, reference, scene.dtype, 'cuda'))} at best"
     )
+    return f"{said}; this machine was too busy to say" if any(mark.noisy for mark in own) else said
 
 
 def draw(run: Run | None) -> None:
@@ -117,18 +115,11 @@ def draw(run: Run | None) -> None:
     grid = [max(1, scene.context * place // 32) for place in range(1, 33)] if linear else list(TOKENS)
     curves = lines(run, grid)
     recorded, own = marks_of(scene.recorded, recorded=True), marks_of(run, recorded=False)
-    fallback = (
-        f"At T = {tokens_label(scene.context)} the ceilings of {reference.name} allow naive attention "
-        f"{seconds_text(bound(NAIVE, scene.context, reference, scene.dtype, 'cuda'))} and SDPA "
-        f"{seconds_text(bound(FUSED, scene.context, reference, scene.dtype, 'cuda'))} at best"
-    )
-    skeleton.takeaway(
-        takeaway(own, "on this machine") or takeaway(recorded, f"on {reference.name}") or fallback
-    )
+    skeleton.takeaway(takeaway(recorded, own))
     skeleton.badges(
         measured=bool(own),
         recorded_on=ceilings.short_name(scene.recorded) if scene.recorded and recorded else None,
-        extra=[*skeleton.beyond(scene), *view.forecast(run).badges],
+        extra=[*skeleton.beyond(scene), *view.forecast(run).badges, *points.looks(own)],
     )
     x = tokens_axis("context T (tokens)", linear_up_to=scene.context if linear else None, room=0.18)
     top = [y for curve in curves.values() for _, y in curve]

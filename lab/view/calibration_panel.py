@@ -24,15 +24,16 @@ class CalibrationPanel(Panel):
         """The chart, the status line and the table of constants; redrawn while a job is active."""
         job = self.job()
         active = job is not None and job.state in ACTIVE
+        orphan = self.orphan(job)
 
         @st.fragment(run_every=REFRESH_S if active else None)
         def body() -> None:
             now, shown = self.job(), self.run()
             draw(shown)
             with st.container(key=f"status_{self.page}"):
-                show_status(now, own=self._is_own(now))
+                show_status(now, own=self._is_own(now), orphan=orphan)
             self.constants(shown)
-            if active and (now is None or now.state not in ACTIVE):
+            if self.changed(now, active=active, orphan=orphan):
                 st.rerun()
 
         body()

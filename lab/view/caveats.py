@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from lab.runs import Point, Run
 from lab.view.format import tokens_label
@@ -13,35 +13,40 @@ WHAT = {"memory": "peak memory", "scaling": "forward passes", "decode": "decode 
 TABLES = {"model": "gpt2_fp32_batch1", "causal": "causal_over_full_time", "first_call": "first_call"}
 """The chapter's tables that stand for points of an experiment."""
 
+BEYOND = "inputs that are not random; the kernel inside a model; a mask beyond the causal one"
+
 MOST_SHAPES = 3
 """More than these are told by their ranges."""
 
 
 def caveats(drawn: Iterable[tuple[Run, str]], experiments: Iterable[str]) -> str:
-    """Say what the runs on a chart leave open.
+    """Say what the runs behind a chart leave open; not which of their points fit it, which the badges say.
 
     Args:
-        drawn: the runs whose points are drawn, each with what to call its device.
+        drawn: the runs that a page draws points of, each with what to call its device.
         experiments: only points of these experiments count.
 
     Returns:
         One line of short sentences.
     """
-    sentences, kinds = [], set(experiments)
+    sentences, kinds = list[str](), set(experiments)
+    measured: dict[str, list[Point]] = {}
     for run, device in drawn:
         found = [point for point in run.points if point.experiment in kinds]
         if not found:
             printed = any(TABLES.get(kind) in run.tables for kind in kinds)
             nothing = f"Nothing of this kind is known of {device}. {contents(run)}"
             sentences.append(f"Of {device} a table is known, without samples." if printed else nothing)
-            continue
-        sentences.append(_scope(found, device))
+        else:
+            measured.setdefault(device, []).extend(found)
+    for device, found in measured.items():
         if not any(_is_flash(point) for point in found):
             sentences.append(f"No FlashAttention kernel ran on {device}.")
-    if not sentences:
+    if not measured and not sentences:
         return "Predictions only: nothing measured is drawn for this scenario."
-    sentences.append("Random inputs; the kernel alone, not inside a model; no mask beyond causal.")
-    return "What this does not show: " + " ".join(sentences)
+    known = "; ".join(f"{device}, {shapes_text(found)}" for device, found in measured.items())
+    others = f"devices and shapes other than those measured ({known})" if known else "any device measured"
+    return " ".join((f"What this does not show: {others}; {BEYOND}.", *sentences))
 
 
 def contents(run: Run) -> str:
@@ -71,17 +76,20 @@ def _shape(point: Point) -> str:
     return f"{point.heads} heads of {point.head_dim}{on}"
 
 
-def _scope(found: list[Point], device: str) -> str:
+def shapes_text(found: Sequence[Point]) -> str:
+    """The shapes of points in words: each of a few, the ranges of many."""
     ordered = sorted(found, key=lambda point: (point.heads, point.kv_heads, point.head_dim))
     shapes = dict.fromkeys(_shape(point) for point in ordered)
     if len(shapes) <= MOST_SHAPES:
-        count = "one shape" if len(shapes) == 1 else f"{len(shapes)} shapes"
-        return f"One device ({device}), {count} ({', '.join(shapes)})."
-    ranges = ", ".join(
-        f"{_range(getattr(point, name) for point in found)} {words}"
-        for name, words in (("heads", "heads"), ("kv_heads", "KV heads"), ("head_dim", "wide"))
+        return ", ".join(shapes)
+    return (
+        f"{len(shapes)} shapes ("
+        + ", ".join(
+            f"{_range(getattr(point, name) for point in found)} {words}"
+            for name, words in (("heads", "heads"), ("kv_heads", "KV heads"), ("head_dim", "wide"))
+        )
+        + ")"
     )
-    return f"One device ({device}), {len(shapes)} shapes ({ranges})."
 
 
 def _range(values: Iterable[int]) -> str:

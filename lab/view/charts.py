@@ -1,7 +1,7 @@
 """Charts from data frames: a Vega-Lite spec that stays constant while its data change.
 
-Lines are predictions, points are measurements, bars their spread, hollow points refusals, long dashes
-limits. The data sit beside the spec under fixed names, so that a partial result redraws marks and nothing
+Lines are predictions, points are measurements, bars their spread, hollow points refusals (dashed ones noisy
+measurements), long dashes limits. The data sit beside the spec under fixed names, so that a partial result redraws marks and nothing
 else: an empty frame keeps its columns, every domain is explicit, no title holds a live number.
 """
 
@@ -24,6 +24,7 @@ PALETTES = {False: LIGHT, True: DARK}
 _POINT_STYLES: dict[str, dict[str, Any]] = {
     "recorded": {"filled": True, "size": 80, "opacity": 0.7},
     "pending": {"filled": True, "size": 120, "opacity": 0.4},
+    "noisy": {"filled": False, "size": 120, "opacity": 0.8, "strokeWidth": 2, "strokeDash": [3, 3]},
     "measured": {"filled": True, "size": 150, "opacity": 1},
     "refused": {"filled": False, "size": 120, "opacity": 1, "strokeWidth": 2},
 }
@@ -210,7 +211,7 @@ def _spread(colour: Any, x: Any, low: Any) -> alt.Chart:
 def _points(
     series: Sequence[Series], colour: Any, palette: Palette, place: dict[str, Any]
 ) -> list[alt.Chart]:
-    """Measured here: large and outlined. Recorded elsewhere: smaller and fainter. Refused: hollow."""
+    """Measured here: large. Noisy: hollow and dashed. Recorded elsewhere: smaller, fainter. Refused: hollow."""
     scale = alt.Scale(domain=[s.key for s in series], range=[s.shape for s in series])
     shape = alt.Shape("series:N", scale=scale, legend=None)
     base = _chart("points")
@@ -218,7 +219,7 @@ def _points(
     for kind in _POINT_STYLES:
         marks = base.transform_filter(alt.datum.kind == kind)
         mark = marks.mark_point(**_POINT_STYLES[kind], clip=True, aria=True, description=f"{kind} point")
-        if kind == "refused":
+        if kind in ("refused", "noisy"):
             mark = mark.encode(fill=alt.value(palette.background))
         layers.append(mark.encode(**place, color=colour, shape=shape))
     return layers

@@ -98,6 +98,8 @@ def _source(figure: Figure, said: dict[str, str | bool | None]) -> str:
         known = here.environment(scenario.current().device) or {}
         name = known.get("device_name")
         sentences.append("Points measured on this machine" + (f" ({name})." if name else "."))
+    if "noisy" in kinds:
+        sentences.append("Dashed rings are noisy: the machine was busy.")
     return " ".join(sentences)
 
 

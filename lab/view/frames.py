@@ -17,6 +17,7 @@ from lab.view.charts import LABEL_HEIGHT_PX, Series
 Curve = Sequence[tuple[float, float]]
 KINDS = {
     "measured": "here",
+    "noisy": "here, noisy",
     "pending": "here, no memory figure yet",
     "recorded": "recorded",
     "refused": "refused here",
@@ -50,6 +51,8 @@ class Mark:
         low: lower end of the spread; y where there is none.
         high: upper end of the spread.
         predicted: what the point itself carries as its prediction; None where it carries none.
+        noisy: whether the machine was busy while its time was taken: drawn hollow and dashed, no ground for a
+            verdict.
     """
 
     series: str
@@ -59,6 +62,12 @@ class Mark:
     low: float
     high: float
     predicted: float | None = None
+    noisy: bool = False
+
+    @property
+    def look(self) -> str:
+        """How the point is drawn: its kind, or "noisy" of a measured one that is."""
+        return "noisy" if self.noisy and self.kind == "measured" else self.kind
 
 
 @dataclass(frozen=True)
@@ -186,7 +195,7 @@ def spread_apart(places: Sequence[float], gap: float) -> list[float]:
 def points_frame(marks: Iterable[Mark], x: Axis, y: Axis) -> pd.DataFrame:
     """The marks that the axes can show."""
     shown = (mark for mark in marks if x.holds(mark.x) and y.holds(mark.y))
-    return frame("points", ((m.series, m.kind, m.x, m.y, m.low, m.high) for m in shown))
+    return frame("points", ((m.series, m.look, m.x, m.y, m.low, m.high) for m in shown))
 
 
 def slope_frames(
@@ -229,7 +238,7 @@ def hover_frame(
         for place, height in curve:
             said.setdefault(place, {}).setdefault(key, []).append(value(height))
     for mark in marks:
-        text = f"{KINDS[mark.kind]} {value(mark.y)}"
+        text = f"{KINDS[mark.look]} {value(mark.y)}"
         said.setdefault(mark.x, {}).setdefault(mark.series, []).append(text)
     rows = [
         (place, at(place), *(" · ".join(said[place].get(item.key, ["–"])) for item in series))

@@ -23,10 +23,11 @@ from lab.runs.point import COUNTED
 from lab.runs.readings import reading
 from lab.runs.store import runs_folder
 from lab.runs.suites import SUITES
-from lab.view import calibrations, downloads, here, points, scenario
+from lab.view import calibrations, downloads, here, points, run_shape, scenario
 from lab.view.command import command_line
 from lab.view.format import bytes_text, seconds_text, tokens_label, whole
 from lab.view.job_status import ACTIVE, show_status
+from lab.view.owners import owners
 
 REFRESH_S = 0.5
 ROWS_SHOWN = 12
@@ -75,6 +76,11 @@ class Panel:
     def _is_own(self, job: jobs.JobView | None) -> bool:
         return job is not None and job.id == st.session_state.get(self._key)
 
+    def orphan(self, job: jobs.JobView | None) -> bool:
+        """Whether a job of another window is active that nobody else can cancel any more."""
+        watched = job is not None and job.state in ACTIVE and not self._is_own(job)
+        return watched and job is not None and owners().gone(job.id)
+
     def run(self) -> runs.Run | None:
         """The run to draw: that of the job from its start on, else the last one of this device."""
         job = self.job()
@@ -89,12 +95,12 @@ class Panel:
             on_press: further work when Measure is pressed, such as switching the chart.
         """
         job = self.job()
-        active = self._is_own(job) and job is not None and job.state in ACTIVE
+        own = self._is_own(job) and job is not None and job.state in ACTIVE
         st.button(
-            "Measure", key=f"measure_{self.page}", type="primary", disabled=active, width="stretch",
+            "Measure", key=f"measure_{self.page}", type="primary", disabled=own, width="stretch",
             on_click=self._press, args=(on_press,),
         )  # fmt: skip
-        if active:
+        if own or self.orphan(job):
             st.button("Cancel", key=f"cancel_{self.page}", width="stretch", on_click=self._cancel)
         st.caption(self._estimate())
         refusal = st.session_state.pop(f"refusal_{self.page}", None)
@@ -103,16 +109,18 @@ class Panel:
 
     def _press(self, on_press: Callable[[], None] | None) -> None:
         try:
-            st.session_state[self._key] = registry().submit(self.spec)
+            job_id = registry().submit(self.spec)
         except ValueError as error:
             st.session_state[f"refusal_{self.page}"] = f"Not measured: {error}."
             return
+        st.session_state[self._key] = job_id
+        owners().own(job_id)
         if on_press is not None:
             on_press()
 
     def _cancel(self) -> None:
         job = self.job()
-        if job is not None and self._is_own(job):
+        if job is not None and (self._is_own(job) or self.orphan(job)):
             registry().cancel(job.id)
 
     def _estimate(self) -> str:
@@ -137,6 +145,7 @@ class Panel:
         """
         job = self.job()
         active = job is not None and job.state in ACTIVE
+        orphan = self.orphan(job)
         downloads.hold(active)
 
         @st.fragment(run_every=REFRESH_S if active else None)
@@ -145,13 +154,18 @@ class Panel:
             shown = self.run()
             draw(shown)
             with st.container(key=f"status_{self.page}"):
-                show_status(now, own=self._is_own(now))
-            show_points(shown, self.spec.experiment, binary=self.binary)
-            if active and (now is None or now.state not in ACTIVE):
+                show_status(now, own=self._is_own(now), orphan=orphan)
+            show_points(shown, self.spec, binary=self.binary)
+            if self.changed(now, active=active, orphan=orphan):
                 st.rerun()
 
         body()
         self.downloads()
+
+    def changed(self, now: jobs.JobView | None, *, active: bool, orphan: bool) -> bool:
+        """Whether the buttons must be drawn again: a job has ended, or nobody else can cancel it any more."""
+        ended = active and (now is None or now.state not in ACTIVE)
+        return ended or orphan != self.orphan(now)
 
     def downloads(self) -> None:
         """The run as a file, the points as a table, and the command that measures the same."""
@@ -237,12 +251,21 @@ def _same_shape(point: runs.Point, spec: runs.JobSpec) -> bool:
     return all(getattr(point, name) == getattr(spec, name) for name in names)
 
 
-def show_points(run: runs.Run | None, experiment: str, *, binary: bool) -> None:
-    """The table of points of a run."""
+def show_points(run: runs.Run | None, spec: runs.JobSpec, *, binary: bool) -> None:
+    """What the points of a run belong to, and the table of them.
+
+    Args:
+        run: measured on this machine; None for none.
+        spec: what the page's button would measure.
+        binary: write bytes in KiB, MiB, GiB.
+    """
+    experiment = spec.experiment
     found = _points_of(run, experiment) if run else []
     if not found:
         st.caption("Nothing of this kind has been measured on this machine yet.")
         return
+    if run is not None and experiment not in COUNTED:
+        st.caption(run_shape.caption(run, found, spec))
     height: int | Literal["content"] = "content" if len(found) <= ROWS_SHOWN else SCROLLED_PX
     st.dataframe(
         points.table(found, binary=binary), hide_index=True, height=height, key=f"points_{experiment}"

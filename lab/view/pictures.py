@@ -168,7 +168,9 @@ def table(figure: Figure) -> pd.DataFrame:
 
 def _curves(data: Mapping[str, pd.DataFrame], names: Mapping[str, str]) -> pd.DataFrame:
     points = data["points"]
-    kinds = points["kind"].map(lambda kind: "measured " + KINDS[kind] if kind == "measured" else KINDS[kind])
+    kinds = points["kind"].map(
+        lambda kind: "measured " + KINDS[kind] if kind in ("measured", "noisy") else KINDS[kind]
+    )
     parts = [
         data["lines"].assign(kind="predicted"),
         points.assign(kind=kinds),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -65,7 +65,22 @@ def time_mark(point: Point, series: str, *, recorded: bool) -> Mark | None:
     low = timing.median_s if timing.q1_s is None else timing.q1_s
     high = timing.median_s if timing.q3_s is None else timing.q3_s
     kind = kind_of(point, recorded=recorded)
-    return Mark(series, kind, float(point.kv_len), timing.median_s, low, high)
+    return Mark(series, kind, float(point.kv_len), timing.median_s, low, high, noisy=point.status == "noisy")
+
+
+def clean(marks: Iterable[Mark]) -> list[Mark]:
+    """The marks that a headline may rest on: neither refused nor noisy."""
+    return [mark for mark in marks if mark.kind != "refused" and not mark.noisy]
+
+
+def looks(marks: Sequence[Mark]) -> list[str]:
+    """What hollow and pale points of a chart are, for its badges."""
+    own = [mark.look for mark in marks]
+    told = {
+        "noisy": "Dashed rings: noisy, the machine was busy", "pending": "Pale: no memory figure yet",
+        "refused": "Hollow: refused, at what it would have needed",
+    }  # fmt: skip
+    return [words for look, words in told.items() if look in own]
 
 
 def marks(

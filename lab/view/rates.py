@@ -34,7 +34,9 @@ def marks(view: prompt.Prompt, run: Run | None, *, recorded: bool) -> list[Mark]
         if mark is None or not mark.low:
             return None
         work = core_flops(view, point.kv_len)
-        return Mark(series, mark.kind, mark.x, work / mark.y, work / mark.high, work / mark.low)
+        return Mark(
+            series, mark.kind, mark.x, work / mark.y, work / mark.high, work / mark.low, noisy=mark.noisy
+        )
 
     return view.marks(run, rate_mark, recorded=recorded)
 

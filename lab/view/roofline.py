@@ -198,7 +198,7 @@ def marks(
                 continue
             flops, intensity = counts(role, call)
             rates = (flops / mark.y, flops / mark.high, flops / mark.low)
-            found.append(Mark(role, mark.kind, intensity, *rates))
+            found.append(Mark(role, mark.kind, intensity, *rates, noisy=mark.noisy))
     return found
 
 

@@ -44,6 +44,7 @@ MARKS = (
     Mark("naive", "measured", 512, 2.0**24, 2.0**23, 2.0**25),
     Mark("naive", "recorded", 1024, 2.0**25, 2.0**25, 2.0**25),
     Mark("naive", "pending", 2048, 2.0**27, 2.0**27, 2.0**27),
+    Mark("naive", "measured", 8192, 2.0**28, 2.0**28, 2.0**28, noisy=True),
     Mark("fused", "refused", 4096, 2.0**30, 2.0**30, 2.0**30),
 )
 
@@ -77,7 +78,9 @@ def test_each_kind_of_point_has_its_own_look_and_refused_ones_are_hollow() -> No
         for layer in layers(figure().spec, "point")
         if "shape" in layer["encoding"]
     }
-    assert set(points) == {"measured point", "recorded point", "pending point", "refused point"}
+    assert set(points) == {
+        f"{kind} point" for kind in ("measured", "noisy", "recorded", "pending", "refused")
+    }
     assert points["refused point"]["encoding"]["fill"] == {"value": LIGHT.background}
     assert points["refused point"]["mark"]["filled"] is False
     assert points["recorded point"]["mark"]["opacity"] < points["measured point"]["mark"]["opacity"]

@@ -120,7 +120,8 @@ def test_a_table_of_curves_names_quantities_with_their_units() -> None:
         "kind", "series", "label", "context_t_tokens", "bytes", "low_bytes", "high_bytes"
     ]  # fmt: skip
     assert list(table["kind"].unique()) == [
-        "predicted", "measured here", "recorded", "here, no memory figure yet", "refused here"
+        "predicted", "measured here", "recorded", "here, no memory figure yet", "measured here, noisy",
+        "refused here",
     ]  # fmt: skip
     measured = table[table["kind"] == "measured here"].iloc[0]
     assert (measured["series"], measured["context_t_tokens"], measured["low_bytes"]) == ("naive", 512, 2**23)

@@ -9,7 +9,7 @@ from lab import runs
 from lab.measure import jobs
 from lab.measure.jobs import JobView
 from lab.runs import JobSpec
-from lab.view import measure_panel
+from lab.view import measure_panel, owners
 from tests.view.pages import chart, faults, go, open_page, words
 from tests.view.points_of import point, run
 
@@ -171,6 +171,19 @@ def test_the_same_measurement_of_another_reader_is_watched_but_not_cancelled(que
     assert [button.key for button in other.main.button if button.key == "cancel_score_tensor"] == []
     assert spec == queue.view("job-1").spec
     assert kinds(open_page("score_tensor", batch=2)) == []
+
+
+def test_anybody_cancels_a_measurement_whose_window_is_closed(
+    queue: StubQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pressed(queue)
+    queue.set("job-1", state="running", place=0)
+    monkeypatch.setattr(owners.Owners, "gone", lambda self, job_id: True)
+    other = open_page("score_tensor")
+    assert "window that started this is closed" in words(other)
+    other.main.button(key="cancel_score_tensor").click().run()
+    assert faults(other) == []
+    assert queue.view("job-1").state == "cancelled"
 
 
 def test_refused_points_are_hollow_with_need_and_have(queue: StubQueue) -> None:

@@ -22,6 +22,10 @@ def job(state: str, **changes: Any) -> Any:
 def test_a_finished_job_says_what_it_brought() -> None:
     text = finished_text(job("finished"))
     assert text == "Finished in 12.3 s: 2 points, 1 accepted. The table says why the others are not."
+    loud = run(*(point(implementation=name, status="noisy") for name in ("naive", "math")))
+    assert finished_text(job("finished", run=loud)) == (
+        "Finished in 12.3 s: 2 points, 2 accepted, all of them noisy: the machine was busy."
+    )
 
 
 @pytest.mark.parametrize(
@@ -85,7 +89,9 @@ def test_nothing_measured_is_said_so() -> None:
 
 def test_the_limits_follow_the_run_that_is_shown() -> None:
     plain = caveats([(run(point()), "this machine")], ("scaling",))
-    assert "One device (this machine), one shape (12 heads of 64)." in plain
+    assert "other than those measured (this machine, 12 heads of 64);" in plain
+    twice = caveats([(run(point()), "this machine"), (run(point(heads=16)), "this machine")], ("scaling",))
+    assert "(this machine, 12 heads of 64, 16 heads of 64 on 12 KV heads)" in twice
     assert "No FlashAttention kernel ran on this machine." in plain
     flash = run(point(implementation="flash", kernel="flash_fwd_kernel", heads=32, kv_heads=8, head_dim=128))
     with_flash = caveats([(flash, "this machine")], ("scaling",))
@@ -98,4 +104,4 @@ def test_many_shapes_are_told_by_their_ranges() -> None:
     found = caveats(
         [(run(*(point(head_dim=width) for width in (8, 64, 65, 512))), "this machine")], ("scaling",)
     )
-    assert "One device (this machine), 4 shapes (12 heads, 12 KV heads, 8 to 512 wide)." in found
+    assert "(this machine, 4 shapes (12 heads, 12 KV heads, 8 to 512 wide))" in found
