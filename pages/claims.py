@@ -6,7 +6,7 @@ from lab.cost import catalog, evidence
 from lab.cost.evidence import CATEGORIES, SOURCES, VERDICTS, Claim
 from lab.runs import EXPERIMENTS, JobSpec, Run, default_spec
 from lab.runs.reproduction import batches_of, lengths_of, measurable
-from lab.view import bars, controls, here, ledger, navigation, reproduced, scenario, skeleton
+from lab.view import bars, controls, glossary, here, ledger, navigation, reproduced, scenario, skeleton
 from lab.view.axes import counts_axis
 from lab.view.caveats import caveats
 from lab.view.format import whole
@@ -82,7 +82,13 @@ with left:
         placeholder="KV cache", help="Every word must stand somewhere in the claim.",
     )  # fmt: skip
     anything = {ledger.ALL: "all"}
-    source = controls.pick(PAGE, "source", "Source", anything | SOURCES)
+    source = controls.pick(
+        PAGE,
+        "source",
+        "Source",
+        anything | SOURCES,
+        f"{glossary.says('The chapter')} {glossary.says('The overview')}",
+    )
     verdict = controls.pick(PAGE, "verdict", "Verdict", anything | {one: one for one in VERDICTS})
     category = controls.pick(PAGE, "category", "Category", anything | {one: one for one in CATEGORIES})
     shown = [claim for claim in every if ledger.matches(claim, words or "", source, verdict, category)]
@@ -120,12 +126,12 @@ if claim is not None:
         st.caption(f"The experiment that measures it, {claim.experiment}, cannot be run from here yet.")
 
 skeleton.formula(
-    r"\text{holds} \iff [\text{low},\ \text{high}]_\text{recomputed} \cap [p - h,\ p + h]_\text{printed} "
+    r"\text{holds} \iff [\text{low},\ \text{high}]_\text{recomputed} \cap [x - \delta,\ x + \delta]_\text{printed} "
     r"\ne \varnothing",
     [] if claim is None else ledger.compared(claim),
 )
 st.caption(
-    "A printed figure p stands for everything that rounds to it: h is half a unit of its last digit, or "
+    "A printed figure x stands for everything that rounds to it: δ is half a unit of its last digit, or "
     "a whole one where the source marks it as approximate. What a recomputation starts from is rounded too."
 )
 measured = [claim for claim in every if claim.category == "measured"]

@@ -2,8 +2,9 @@
 
 import streamlit as st
 
-from lab.cost import BYTES_PER_ELEMENT, attention_flops, mask_bytes, score_bytes
+from lab.cost import BYTES_PER_ELEMENT, attention_flops, catalog, mask_bytes, score_bytes
 from lab.cost.calls import AttentionCall
+from lab.cost.chapter_card import SHEET_ID
 from lab.cost.traffic import live_stages, peak_basis, peak_extra_bytes
 from lab.runs import Point, Run, default_spec
 from lab.view import ceilings, charts, controls, gaps, here, latex, navigation, points, scenario, skeleton
@@ -21,7 +22,7 @@ LENGTHS = (512, 1024, 2048, 4096)
 LONGEST_MEASURED = 16_384
 SCORES = "scores"
 IMPLEMENTATION = {NAIVE: "naive", MATH: "math", FUSED: "flash"}
-LABELS = {SCORES: "one score tensor", NAIVE: "naive", MATH: "math", FUSED: "flash"}
+LABELS = {SCORES: "one score tensor", NAIVE: "naive", MATH: "math", FUSED: "SDPA (fused)"}
 
 scene, palette = scenario.current(), scenario.theme()
 model = scene.model
@@ -58,6 +59,23 @@ def both_units(count: float) -> str:
     return f"{text(count)} ({other_bytes(count, scene.binary)})"
 
 
+def fused_peak(tokens: int) -> str:
+    """The fused kernel's predicted peak, with the device and the threads that it is predicted for."""
+    return f"{text(peak(FUSED, tokens))} {here.computed_by(device, here.threads(panel.run()))}"
+
+
+def beyond_memory() -> str | None:
+    """A recorded peak that the chapter's card has no room for, and how it could be measured all the same."""
+    run, held = scene.recorded, catalog.card(SHEET_ID).memory_bytes
+    largest = max((mark.y for mark in marks_of(run, recorded=True)), default=0)
+    if run is None or ceilings.short_name(run) != skeleton.CHAPTERS_CARD or held is None or largest <= held:
+        return None
+    return (
+        f"The largest recorded peak, {text(largest)}, is more than the {text(held)} of the card: it ran under "
+        f"{run.environment['os']}, which moves what does not fit into the computer's own memory."
+    )
+
+
 def marks_of(run: Run | None, *, recorded: bool) -> list[Mark]:
     """The points of a run at this scenario's shape; types of the same width weigh the same."""
     leave_out = ("q_len", "kv_len", "threads", "device")
@@ -74,7 +92,7 @@ def takeaway() -> str:
     size, T = tensor(scene.context), scene.context
     return (
         f"At T = {tokens_label(T)} naive attention holds {digits(peak(NAIVE, T) / size)} score tensors at "
-        f"once: {text(peak(NAIVE, T))}. Flash attention gives the same answer in {text(peak(FUSED, T))}"
+        f"once: {text(peak(NAIVE, T))}. The fused kernel gives the same answer in {fused_peak(T)}"
     )
 
 
@@ -152,13 +170,20 @@ skeleton.formula(
         + rf" = {latex.byte_count(peak(NAIVE, scene.context), scene.binary)}",
     ],
 )
+if causal:
+    st.caption(
+        f"The {text(masks)} beside the scores are two masks of one byte a pair: the causal one, and its negation "
+        "that names what is left out."
+    )
+where_computed = here.computed_by(device, here.threads(panel.run()))
 with st.expander("What is alive at the peak"):
     for role, name in IMPLEMENTATION.items():
         stages = live_stages(name, AttentionCall(**shape(scene.context)))
         stage = max(stages, key=lambda item: item.live_bytes)
         tensors = ", ".join(f"{what} {text(size)}" for what, size in stage.tensors.items() if size)
         st.markdown(
-            f"**{LABELS[role]}**, during {stage.name}: {tensors}. This list {peak_basis(name, device)}."
+            f"**{LABELS[role]}** {where_computed}, during {stage.name}: {tensors}. "
+            f"This list {peak_basis(name, device)}."
         )
 
 run = panel.run()
@@ -168,13 +193,16 @@ skeleton.gap(
     gaps.peaks_text(gaps.ratios(every, kind, LABELS, lambda mark: peak(mark.series, int(mark.x))), where)
     for kind, where in (("measured", "this machine"), ("recorded", card))
 )
+past = beyond_memory()
+if past is not None:
+    st.markdown(past)
 needed = attention_flops(
     scene.batch, model.heads, scene.context, scene.context, model.head_dim, causal,
     head_dim_v=model.head_dim_v,
 )  # fmt: skip
 skeleton.misconception(
     "A fused kernel makes attention linear.",
-    f"It makes the *memory* linear: {text(peak(FUSED, scene.context))} instead of "
+    f"It makes the *memory* linear: {fused_peak(scene.context)} instead of "
     f"{text(peak(NAIVE, scene.context))} at T = {tokens_label(scene.context)}. The arithmetic stays "
     f"quadratic, {flops_text(needed)} in one layer either way, and so does the time.",
 )

@@ -64,6 +64,11 @@ def verdicts(run: Run | None) -> tuple[list[str], list[str], str] | None:
     )
 
 
+def listed(names: list[str]) -> str:
+    """Names with "and" before the last."""
+    return " and ".join((", ".join(names[:-1]), names[-1])) if len(names) > 1 else names[0]
+
+
 def takeaway(run: Run | None, marks: list[Mark]) -> str:
     """Which backends ran, which refused, and how far their answers are from float64."""
     found = verdicts(run)
@@ -76,7 +81,8 @@ def takeaway(run: Run | None, marks: list[Mark]) -> str:
     if found is None:
         return "PyTorch chooses among several kernels for the same call: measure to see which one ran here"
     ran, refused, where = found
-    text = f"{where} {', '.join(ran)} ran" + (f" and {', '.join(refused)} refused" if refused else "")
+    said = [f"{listed(names)} {verb}" for names, verb in ((ran, "ran"), (refused, "refused")) if names]
+    text = f"{where} {'; '.join(said)}"
     own = [mark for mark in marks if mark.kind == ("measured" if where == "On this machine" else "recorded")]
     if own:
         text += f"; every answer lies within {error_text(max(mark.y for mark in own))} of float64"
@@ -192,7 +198,7 @@ skeleton.formula(
         rf"\text{{out}}_1 = {digits(float(state.output[0]), 5)} \quad "
         rf"\text{{(keys {state.first_key} to {state.last_key - 1})}}",
         rf"\text{{direct: out}}_1 = {digits(float(walk.direct[0]), 5)}, \quad "
-        rf"u_\text{{{scene.dtype}}} = 2^{{-{accuracy_marks.SIGNIFICAND_BITS[scene.dtype]}}} = "
+        rf"\text{{one rounding in {scene.dtype}}} = 2^{{-{accuracy_marks.SIGNIFICAND_BITS[scene.dtype]}}} = "
         rf"\text{{{error_text(accuracy_marks.roundoff(scene.dtype))}}}",
     ],
 )

@@ -14,8 +14,8 @@ from lab.view.prompt import Prompt
 
 TYPES = ("fp32", "fp16", "bf16")
 LABELS = {
-    f"{NAIVE}_reference": "naive", f"{MATH}_reference": "math", f"{FUSED}_reference": "fused",
-    f"{NAIVE}_here": "naive, here", f"{MATH}_here": "math, here", f"{FUSED}_here": "fused, here",
+    f"{NAIVE}_reference": "naive", f"{MATH}_reference": "math", f"{FUSED}_reference": "SDPA (fused)",
+    f"{NAIVE}_here": "naive, here", f"{MATH}_here": "math, here", f"{FUSED}_here": "SDPA (fused), here",
 }  # fmt: skip
 STEP = 0.1
 COMPARED = ("naive", "math", "flash", "efficient", "cudnn")
@@ -145,7 +145,7 @@ def sentences(run: Run | None, where: str) -> str:
             low, high = (digits(end(errors) / roundoff(dtype), 2) for end in (min, max))
             parts.append(f"{dtype}: {low}" if low == high else f"{dtype}: {low} to {high}")
     if not parts:
-        return f"No errors are known of {where}."
+        return f"No errors by number type: this experiment has not measured them on {where} at this shape."
     return (
         f"**{where[:1].upper()}{where[1:]}**, largest error in units of one rounding: {'; '.join(parts)}. "
         "One rounding is what storing the result costs at least; the rest comes from scores and "

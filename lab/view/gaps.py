@@ -9,7 +9,7 @@ from lab.view.forecasts import BOUND, PREDICTION
 from lab.view.format import digits, tokens_label
 from lab.view.frames import Mark
 
-CLOSE = 0.02
+CLOSE, INVISIBLE = 0.02, 5e-4
 _BASES = {
     BOUND: "The bound is what the named ceilings allow if every pass ran at full rate, one by one.",
     PREDICTION: "The prediction adds up the passes at rates that this machine was calibrated with, none of them "
@@ -59,10 +59,7 @@ def peaks_text(found: Sequence[Ratio], where: str) -> str:
     worst = max(found, key=lambda ratio: abs(ratio.value - 1))
     off = abs(worst.value - 1)
     if off <= CLOSE:
-        return (
-            f"**{_capital(where)}:** all {len(found)} measured peaks are within {digits(100 * off, 2)} % "
-            "of the prediction."
-        )
+        return f"**{_capital(where)}:** all {len(found)} measured peaks are {_within(off)}."
     close = sum(abs(ratio.value - 1) <= CLOSE for ratio in found)
     return (
         f"**{_capital(where)}:** {close} of {len(found)} peaks are within {digits(100 * CLOSE)} % "
@@ -92,6 +89,15 @@ def times_text(found: Sequence[Ratio], where: str, reasons: str, basis: str = BO
     if basis == BOUND and any(ratio.value < 1 for ratio in found):
         text += " A value below 1 means that part of the traffic stayed in a cache."
     return text
+
+
+def _within(off: float) -> str:
+    """How close the farthest is; a difference that three figures cannot show is no difference to a reader."""
+    if off == 0:
+        return "exactly as predicted"
+    if off < INVISIBLE:
+        return "as predicted in every digit shown"
+    return f"within {digits(100 * off, 2)} % of the prediction"
 
 
 def _capital(words: str) -> str:

@@ -55,6 +55,18 @@ def threads(run: Run | None = None) -> int:
     return known if isinstance(known, int) else max(1, host.cores() - 1)
 
 
+def computed_by(device: str, threads: int) -> str:
+    """What a predicted peak is of: on a CPU every thread holds a tile of its own, on a card none does.
+
+    Args:
+        device: "cpu" or "cuda", as lab.cost calls it.
+        threads: CPU threads.
+    """
+    if device != "cpu":
+        return "on a CUDA card"
+    return f"on a CPU with {threads} thread" + ("" if threads == 1 else "s")
+
+
 def memory(device: str) -> tuple[int, str] | None:
     """The memory of the device and what to call it.
 

@@ -14,6 +14,8 @@ from lab.view.format import digits, whole
 from lab.view.palette import Palette
 
 ALL = "all"
+SEPARATOR = "; "
+RELATIONS = {"at_least": "at least ", "at_most": "at most ", "between": "between "}
 FIGURES = 4
 """Significant figures of a recomputed value."""
 
@@ -46,10 +48,17 @@ def matches(claim: Claim, words: str, source: str, verdict: str, category: str) 
 
 def printed_text(claim: Claim) -> str:
     """The figures as printed, with the unit."""
-    figures = " · ".join(
+    between = " and " if claim.relation == "between" else SEPARATOR
+    figures = between.join(
         digits(figure.value) if "e" in figure.printed else figure.printed for figure in claim.figures
     )
-    return f"{figures} {claim.unit}".strip() if figures else "no figure"
+    relation = RELATIONS.get(claim.relation, "")
+    return f"{relation}{figures} {unit_text(claim.unit)}".strip() if figures else "no figure"
+
+
+def unit_text(unit: str) -> str:
+    """A unit behind a figure: a lone sign of multiplication would read as one."""
+    return "times" if unit == "×" else unit
 
 
 def recomputed_text(claim: Claim) -> str:
@@ -58,7 +67,7 @@ def recomputed_text(claim: Claim) -> str:
     if found is None:
         return "needs a run" if claim.experiment else "not checkable"
     spans = zip(found.value, found.low, found.high, strict=True)
-    return f"{' · '.join(_span(*span) for span in spans)} {found.unit}".strip()
+    return f"{SEPARATOR.join(_span(*span) for span in spans)} {unit_text(found.unit)}".strip()
 
 
 def _span(value: float, low: float, high: float) -> str:
@@ -121,10 +130,9 @@ def details(claim: Claim) -> list[str]:
         claim: an entry of the ledger.
     """
     found = recomputed(claim)
-    relation = {"at_least": "at least ", "at_most": "at most ", "between": "between "}.get(claim.relation, "")
     lines = [
         f"**{claim.says}** ({SOURCES[claim.source]}, {claim.section})",
-        f"**Printed:** {relation}{printed_text(claim)}. Taken to be precise to: {claim.precision}.",
+        f"**Printed:** {printed_text(claim)}. Taken to be precise to: {claim.precision}.",
     ]
     if claim.labels:
         lines.append(f"**In this order:** {', '.join(claim.labels)}.")
@@ -133,7 +141,7 @@ def details(claim: Claim) -> list[str]:
         lines.append(f"**Recomputed:** {recomputed_text(claim)}. {found.formula}")
         lines.append(f"**From:** {inputs or 'the printed figures alone'}.")
     if claim.right:
-        lines.append(f"**Right would be:** {' · '.join(claim.right)} {claim.unit}.")
+        lines.append(f"**Right would be:** {SEPARATOR.join(claim.right)} {unit_text(claim.unit)}.")
     return [*lines, f"**{claim.verdict.capitalize()}:** {evidence.reason(claim)}"]
 
 

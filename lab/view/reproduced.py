@@ -42,15 +42,15 @@ def value_text(value: Value, unit: str) -> str:
     """A measured value with its spread and unit."""
     middle, low, high = (ledger.number(one) for one in (value.value, value.low, value.high))
     spread = "" if low == high else f" ({low} to {high})"
-    return f"{middle}{spread} {unit}".strip()
+    return f"{middle}{spread} {ledger.unit_text(unit)}".strip()
 
 
 def short(claim: Claim, found: Reproduction | None) -> str:
     """One cell of the table: the outcome and the values."""
     if found is None:
         return ""
-    values = " · ".join(ledger.number(value.value) for value in found.values)
-    return f"{found.outcome}: {values} {claim.unit}".strip() if values else found.outcome
+    values = ledger.SEPARATOR.join(ledger.number(value.value) for value in found.values)
+    return f"{found.outcome}: {values} {ledger.unit_text(claim.unit)}".strip() if values else found.outcome
 
 
 def details(claim: Claim, found: Reproduction | None) -> list[str]:
@@ -76,5 +76,5 @@ def summary(found: Mapping[str, Reproduction], asked: int) -> str:
     if not found:
         return f"Not one of the {whole(asked)} figures that need a run has been measured on this machine yet."
     counts = ((sum(one.outcome == outcome for one in found.values()), outcome) for outcome in OUTCOMES)
-    said = ", ".join(f"{whole(count)} {outcome}" for count, outcome in counts if count)
+    said = "; ".join(f"{outcome}: {whole(count)}" for count, outcome in counts if count)
     return f"**This machine:** of {whole(asked)} figures that need a run, {whole(len(found))} were measured: {said}."

@@ -8,6 +8,7 @@ the app does not know falls back to the default, with a sentence.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -37,6 +38,8 @@ DEVICES = {
 UNITS = {"binary": "GiB", "decimal": "GB"}
 NOTHING = "nothing"
 THEME_CHECK_S = 2.0
+LONGEST_KEY, MOST_KEYS = 30, 3
+_COUNTS_VISITS = re.compile(r"^utm_|clid$|^ref$")
 _NOTES, _DRAWN_THEME = "scenario_notes", "drawn_theme"
 
 
@@ -79,8 +82,8 @@ class Choice:
         if wanted is None or wanted in labels:
             return None
         return (
-            f"The link asks for {self.label.lower()} “{wanted[:60]}”, which is not one of the options here; "
-            f"showing {self.text(self.default)}."
+            f"The link asks for {self.label[:1].lower()}{self.label[1:]} “{wanted[:60]}”, which is not one of "
+            f"the options here; showing {self.text(self.default)}."
         )
 
 
@@ -165,9 +168,19 @@ def watch_theme() -> None:
 def _note_unknown_labels(offered: Sequence[Choice]) -> None:
     """Look at the address before the widgets do: they drop what they do not know without a word."""
     sentences = [choice.unknown(st.query_params.get(choice.key)) for choice in offered]
-    found = [sentence for sentence in sentences if sentence]
+    found = [sentence for sentence in (*sentences, _unknown_keys(offered)) if sentence]
     if found:
         st.session_state[_NOTES] = found
+
+
+def _unknown_keys(offered: Sequence[Choice]) -> str | None:
+    """A sentence on keys of the address that no widget has; those that count visits are passed over."""
+    known = [choice.key for choice in offered]
+    strange = [key for key in st.query_params if key not in known and not _COUNTS_VISITS.search(key)]
+    if not strange:
+        return None
+    named = ", ".join(f"“{key[:LONGEST_KEY]}”" for key in strange[:MOST_KEYS])
+    return f"The link also holds {named}, which is left out: its keys are {', '.join(known)}."
 
 
 def _forget_notes() -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from lab.view import charts, code_drawer, downloads, frames, glossary, navigation, references
+from lab.view import charts, code_drawer, downloads, frames, glossary, navigation, references, symbols
 from lab.view.axes import Axis
 from lab.view.format import whole
 from lab.view.palette import Palette
@@ -35,6 +35,7 @@ button[aria-pressed="true"], button[aria-pressed="true"] p {color: TEXT_COLOUR;}
 </style>"""
 
 HEIGHT_PX = 430
+CHAPTERS_CARD, CHAPTERS_TERM = "the chapter's card", "The chapter's card"
 
 PREDICTED, MEASURED, RECORDED = ("Predicted", "gray"), ("Measured here", "green"), ("Recorded on", "violet")
 
@@ -85,7 +86,10 @@ def badges(*, measured: bool, recorded_on: str | None, extra: Iterable[str] = ()
         st.badge(PREDICTED[0], icon=":material/show_chart:", color="gray", help=help_text["Predicted"])
         if recorded_on is not None:
             said = f"{RECORDED[0]} {recorded_on}"
-            st.badge(said, icon=":material/inventory_2:", color="violet", help=help_text["Recorded"])
+            known = help_text["Recorded"]
+            if recorded_on == CHAPTERS_CARD:
+                known += f" {glossary.says(CHAPTERS_TERM)}"
+            st.badge(said, icon=":material/inventory_2:", color="violet", help=known)
         if measured:
             st.badge(MEASURED[0], icon=":material/speed:", color="green", help=help_text["Measured here"])
         for words in extra:
@@ -164,17 +168,20 @@ def beyond(scene: Scenario) -> list[str]:
     return [f"Beyond the model's {whole(scene.model.max_context)}"]
 
 
-def formula(symbols: str, live: Iterable[str]) -> None:
+def formula(symbolic: str, live: Iterable[str]) -> None:
     """The formula in symbols, and again with the live numbers and their units.
 
     Args:
-        symbols: in LaTeX.
+        symbolic: in LaTeX; what its symbols stand for is said below.
         live: lines in LaTeX with the numbers put in.
     """
     st.subheader("The formula", anchor=False)
-    st.latex(symbols)
+    st.latex(symbolic)
     for line in live:
         st.latex(line)
+    legend = symbols.legend(symbolic)
+    if legend:
+        st.caption(f"**Symbols:** {legend}")
 
 
 def gap(sentences: Iterable[str]) -> None:

@@ -15,10 +15,11 @@ from lab.view.format import digits
 from lab.view.palette import FUSED, NAIVE, Palette
 
 KEYS = 32
-BLOCKS = {"8": "8", "4": "4", "16": "16"}
+BLOCKS = {"4": "4", "8": "8", "16": "16"}
 SEED = 26  # the running maximum rises in more than one block, so that sums are seen to be rescaled
 HEIGHT_PX = 230
 BEFORE, NOW, AFTER = "seen before", "this block", "still to come"
+MAXIMUM = "running maximum m"
 
 
 @dataclass(frozen=True)
@@ -100,9 +101,10 @@ def figure(found: Walk, step: int, palette: Palette) -> Figure:
     lowest, highest = float(data["score"].min()), float(data["score"].max())
     scale = alt.Scale(domain=[lowest - 0.1, highest + 0.3], nice=False)
     y = alt.Y("score:Q", title="score, scaled", scale=scale, axis=alt.Axis(tickCount=5))
-    colours = [palette.ramp[2], palette.roles[FUSED], palette.grid]
+    colours = [palette.ramp[2], palette.roles[FUSED], palette.grid, palette.roles[NAIVE]]
+    scale_of_kinds = alt.Scale(domain=[BEFORE, NOW, AFTER, MAXIMUM], range=colours)
     colour = alt.Color(
-        "seen:N", title=None, scale=alt.Scale(domain=[BEFORE, NOW, AFTER], range=colours),
+        "seen:N", title=None, scale=scale_of_kinds,
         legend=alt.Legend(orient="top", labelColor=palette.text, labelFontSize=14),
     )  # fmt: skip
     base = alt.Chart(alt.NamedData(name="scores"))
@@ -111,8 +113,8 @@ def figure(found: Walk, step: int, palette: Palette) -> Figure:
         tooltip=[alt.Tooltip("key:O"), alt.Tooltip("score:Q", format=".4f"), alt.Tooltip("seen:N")],
     )  # fmt: skip
     known = base.transform_filter("isValid(datum.maximum)")
-    stair = known.mark_line(interpolate="step", color=palette.roles[NAIVE], strokeWidth=3, clip=True).encode(
-        x=x, y=alt.Y("maximum:Q", scale=scale)
+    stair = known.mark_line(interpolate="step", strokeWidth=3, clip=True).encode(
+        x=x, y=alt.Y("maximum:Q", scale=scale), color=alt.ColorDatum(MAXIMUM, type="nominal")
     )
     chart = alt.layer(bars, stair).properties(height=HEIGHT_PX, width="container")
     spec = chart.to_dict(validate=True, context={"datasets": {}})

@@ -5,8 +5,10 @@ import re
 
 import pytest
 
+from lab.cost import catalog
+from lab.cost.chapter_card import SHEET_ID
 from lab.measure import jobs
-from lab.view import code_drawer, glossary, references
+from lab.view import code_drawer, glossary, references, skeleton
 from tests.view.pages import FILES, ROOT, chart, open_page, words
 
 CHAPTERS_OWN = {
@@ -15,7 +17,7 @@ CHAPTERS_OWN = {
 }  # fmt: skip
 """The chapter's list of key terms; it has prefill- and decode-shaped attention as one entry."""
 CHAPTERS_REFERENCES = {"vaswani", "flash", "sdpa"}
-NAMES_WITH_DIGITS = re.compile(r"\b(fp16|bf16|fp32|float64|GPT-2)\b")
+NAMES_WITH_DIGITS = re.compile(r"\b(fp16|bf16|fp32|float64|GPT-2|RTX 2060 12GB)\b")
 
 
 @pytest.fixture(autouse=True)
@@ -25,6 +27,10 @@ def _no_child_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_chapters_own_terms_are_all_there() -> None:
     assert {term.term for term in glossary.terms() if term.chapter} == CHAPTERS_OWN
+
+
+def test_the_chapters_card_is_called_by_the_name_of_its_sheet() -> None:
+    assert catalog.card(SHEET_ID).name in glossary.says(skeleton.CHAPTERS_TERM)
 
 
 def test_a_term_has_one_wording() -> None:

@@ -52,8 +52,10 @@ def test_no_number_of_a_link_breaks_a_page(key: str) -> None:
         assert len(said(at)[0]) < 200
 
 
-def test_an_unknown_parameter_is_left_alone() -> None:
-    assert said(open_link(FILES[0], utm_source="mail")) == []
+def test_an_unknown_key_is_named_and_one_that_counts_visits_is_not() -> None:
+    (sentence,) = said(open_link(FILES[0], number="bf16", utm_source="mail"))
+    assert sentence.startswith("The link also holds “number”, which is left out")
+    assert all(choice.key in sentence for choice in scenario.choices())
 
 
 def test_the_link_of_a_downloaded_chart_opens_its_scenario(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from lab import runs
 from lab.cost import attention_flops, catalog, kv_bytes, score_bytes, serving
+from lab.cost.chapter_card import SHEET_ID
 from lab.cost.predict import attention_bound
 from lab.cost.traffic import peak_extra_bytes
 from lab.measure import jobs
@@ -53,6 +54,9 @@ def test_score_tensor_lines_are_the_cost_model() -> None:
         assert line(at, series) == expected
     assert line(at, "scores") == {T: score_bytes(1, 12, T, T, 2) for T in TOKENS}
     assert at.metric[0].value == bytes_text(score_bytes(1, 12, 4096, 4096, 2)) == "384 MiB"
+    peak = bytes_text(peak_extra_bytes("flash", q_len=4096, kv_len=4096, **shape))
+    assert f"in {peak} {here.computed_by('cpu', here.threads())}" in at.subheader[0].value
+    assert f"more than the {bytes_text(catalog.card(SHEET_ID).memory_bytes)} of the card" in words(at)
 
 
 def test_score_tensor_shows_the_recorded_peaks() -> None:
@@ -81,7 +85,7 @@ def test_kv_cache_finds_gpt2s_crossover_near_6_6() -> None:
     assert crossing == pytest.approx(6.6, abs=0.1)
     (note,) = chart(at)[1]["notes"]
     assert note["x"] == crossing
-    assert f"batch {crossing:.1f}" in at.subheader[0].value
+    assert "from batch 7 on" in at.subheader[0].value
     assert at.metric[0].value == bytes_text(kv_bytes(7, 12, 12, 1024, 64, 2)) == "252 MiB"
     cache = line(at, "cache_1024")
     assert cache == {b: kv_bytes(int(b), 12, 12, 1024, 64, 2) for b in cache}

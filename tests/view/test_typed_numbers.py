@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted([ROOT / "app.py", *(ROOT / "pages").glob("*.py"), *(ROOT / "lab" / "view").glob("*.py")])
 
 NAMES = (
-    r"GPT-2|LLaMA-2(?:-7B)?|Llama-3-8B|LLaMA-3-8B|Mistral-7B|FlashAttention-2|H100",
+    r"GPT-2|LLaMA-2(?:-7B)?|Llama-3-8B|LLaMA-3-8B|Mistral-7B|FlashAttention-2|H100|RTX 2060 12GB",
     r"\b(?:bf|fp|float|int)\d+\b|\bq\d_\d\b",
     r"logits_to_keep=1",
 )

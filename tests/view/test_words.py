@@ -63,6 +63,15 @@ def test_close_peaks_are_said_to_be_close() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("height", "words"), [(100, "exactly as predicted"), (100.01, "in every digit shown")]
+)
+def test_peaks_that_differ_by_nothing_to_be_seen_are_not_told_in_percent(height: float, words: str) -> None:
+    found = ratios([mark("naive", height)], "measured", LABELS, lambda _: 100)
+    assert words in peaks_text(found, "this machine")
+    assert "%" not in peaks_text(found, "this machine")
+
+
 def test_the_farthest_peak_is_named() -> None:
     found = ratios([mark("naive", 100), mark("fused", 160, 1024)], "measured", LABELS, lambda _: 100)
     assert "1 of 2" in peaks_text(found, "this machine")
