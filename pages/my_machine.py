@@ -127,7 +127,7 @@ with left:
     first += [run.run_id for run in (*uploaded, reference_runs()[0]) if run.points and run.run_id not in own]
     picked = st.multiselect(
         "Runs side by side", with_points, default=first[:MOST_RUNS], format_func=labels.__getitem__,
-        max_selections=MOST_RUNS, key=f"{PAGE}_runs_{len(uploaded)}",
+        max_selections=MOST_RUNS, key=f"{PAGE}_runs_{len(with_points)}",  # a new run is shown
     )  # fmt: skip
     chosen = [known[run_id] for run_id in picked]
     order = {run.run_id: place for place, run in enumerate(chosen)}

@@ -137,16 +137,6 @@ def test_a_cancelled_place_in_the_queue_is_given_up(new_page) -> None:
     wait_for_end(first, 60)
 
 
-def test_one_decode_step_is_measured_on_the_kv_cache_page(new_page) -> None:
-    page = new_page("/kv_cache")
-    wait_for_chart(page, "kv_cache")
-    start(page, "kv_cache")
-    wait_for_points(page, 1)
-    wait_for_end(page)
-    assert "Finished in" in text(page)
-    assert points(page, "measured") >= 6
-
-
 def test_nothing_is_left_running(server) -> None:
     deadline = time.monotonic() + 60
     while server.workers() and time.monotonic() < deadline:
