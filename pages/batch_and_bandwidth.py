@@ -2,10 +2,10 @@
 
 import streamlit as st
 
+from lab.cost.decode_layer import widest_attention
 from lab.cost.predict import bound_seconds
 from lab.runs import Point, Run, default_spec
 from lab.view import (
-    bars,
     calibrations,
     ceilings,
     charts,
@@ -21,17 +21,20 @@ from lab.view import (
     splitting,
     step_bars,
 )
-from lab.view.axes import counts_axis, seconds_axis
+from lab.view.axes import counts_axis
 from lab.view.caveats import caveats
 from lab.view.decode_device import (
     FUSED_NAMES,
     DecodeDevice,
+    form_badges,
+    is_latent,
     own_device,
     parts_of,
     point_bytes,
     points_of,
     rate_mark,
     recorded_device,
+    stand_in,
 )
 from lab.view.format import bytes_text, scaled, share, times, tokens_label, whole
 from lab.view.frames import Extras
@@ -43,17 +46,17 @@ navigation.guard()
 PAGE = "batch_and_bandwidth"
 RECORDED, HERE, SPLIT = "recorded", "here", "split"
 BATCH_TICKS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
-STEP_BATCHES = (1, 4, 16)
 MEASURED_LENGTHS = (128, 1024, 4096)
 # Fixed, so that points arriving move nothing: a slow CPU and a fast card both fit.
 RATES = (1e8, 1e12)
 WHY = (
-    "A sequence is heads × batch pieces of work. Fewer pieces than the device runs at a time leave part of "
-    "it idle, and a short cache is over before the launch is."
+    "The prediction supposes that each head of each sequence is one piece of work, and that fewer pieces than "
+    "the device runs at a time leave part of it idle; a short cache is read in less time than the launch takes."
 )
 
 scene, palette = scenario.current(), scenario.theme()
 model, T, B = scene.model, scene.context, scene.batch
+_, alike = widest_attention(model)
 measured_dtype, dtype_reason = here.measured_type(scene.dtype, scene.device)
 reference = recorded_device(scene)
 
@@ -86,19 +89,18 @@ def rate_takeaway(run: Run | None, *, recorded: bool) -> str:
     timed = {(one.batch, one.kv_len): one for one in rate_points(run, recorded=recorded)}
     pairs = [key for key in timed if key[0] > 1 and (1, key[1]) in timed]
     if pairs:
-        batch, at = min(pairs, key=lambda key: (abs(key[1] - T), key[0] != STEP_BATCHES[-1], key[0]))
+        batch, at = min(pairs, key=lambda key: (abs(key[1] - T), key[0] != step_bars.BATCHES[-1], key[0]))
         alone, many = (timed[size, at] for size in (1, batch))
         seconds = {1: alone.timing.median_s, batch: many.timing.median_s}
         rates = {1: point_bytes(alone) / seconds[1], batch: point_bytes(many) / seconds[batch]}
         verb = "took"
     elif device.limits and not device.has_rates:
         return (
-            f"At best every batch of {model.name} reads its cache at "
-            f"{rate_text(device.limits.bytes_per_s)} on {device.name}; what a lone sequence reaches there is "
-            "not known"
+            f"At best {model.name} reads its cache at {rate_text(device.rate(model, 1, T) or 0)} on "
+            f"{device.name}, whatever the batch; what a lone sequence reaches there is not known"
         )
     else:
-        batch, at, verb = STEP_BATCHES[-1], T, "should take"
+        batch, at, verb = step_bars.BATCHES[-1], T, "should take"
         predicted = {size: device.seconds(model, size, at) for size in (1, batch)}
         seconds = {size: value for size, value in predicted.items() if value}
         if not seconds:
@@ -107,9 +109,16 @@ def rate_takeaway(run: Run | None, *, recorded: bool) -> str:
     there = f" of {rate_text(device.limits.bytes_per_s)}" if device.limits else ""
     return (
         f"On {device.name} at T = {tokens_label(at)}, {batch} sequences {verb} "
-        f"{times(seconds[batch] / seconds[1])} as long as one: one reads its cache at "
-        f"{rate_text(rates[1])}, {batch} at {rate_text(rates[batch])}{there}"
+        f"{times(seconds[batch] / seconds[1])} as long as one, {dearer(batch, seconds[batch] / seconds[1])}: "
+        f"one reads its cache at {rate_text(rates[1])}, {batch} at {rate_text(rates[batch])}{there}"
     )
+
+
+def dearer(batch: int, ratio: float) -> str:
+    """Whether sequences together are cheaper than one by one."""
+    if ratio < 1.25:
+        return "barely dearer"
+    return "less than one by one" if ratio < 0.9 * batch else "no less than one by one"
 
 
 def rate_chart(run: Run | None, *, recorded: bool) -> None:
@@ -126,10 +135,15 @@ def rate_chart(run: Run | None, *, recorded: bool) -> None:
     made = (rate_mark(point, f"context_{point.kv_len}", recorded=recorded) for point in found)
     marks = [mark for mark in made if mark and mark.series in curves]
     skeleton.takeaway(rate_takeaway(run, recorded=recorded))
-    extra = [] if device.has_rates else ["Lines: the bandwidth alone, an upper bound"]
+    forms = [*form_badges(model, here=not recorded), *(stand_in(scene) if recorded else [])]
+    extra = (
+        []
+        if device.has_rates
+        else [f"Lines: {'roofs' if is_latent(model) else 'the bandwidth'} alone, an upper bound"]
+    )
     skeleton.badges(
         measured=not recorded and bool(marks), recorded_on=device.name if recorded and marks else None,
-        extra=[*skeleton.beyond(scene), *extra],
+        extra=[*skeleton.beyond(scene), *forms, *extra],
     )  # fmt: skip
     # The ceiling is a line with a label at its end: a rule would run through the labels of the others.
     series.append(charts.role_series(LIMIT, LIMIT, "bandwidth", palette, 1.5))
@@ -171,9 +185,10 @@ with left:
     alone_rate = reference.rate(model, 1, T)
     st.metric(
         "Cache of one layer", text(reference.cache(model, B, T)),
-        help=f"Keys and values read for one new token of each of {B} sequences at T = {tokens_label(T)}.",
+        help=f"Read for one new token of each of {B} sequences at T = {tokens_label(T)}, in a layer that sees "
+        f"the whole context: {alike} of {model.layers} layers do.",
     )  # fmt: skip
-    experiment, lengths, batches = "decode", MEASURED_LENGTHS, STEP_BATCHES
+    experiment, lengths, batches = "decode", MEASURED_LENGTHS, step_bars.BATCHES
     if shown == SPLIT:
         experiment, lengths, batches = "split_kv", (splitting.context(scene),), splitting.BATCHES
     spec = default_spec(
@@ -187,35 +202,12 @@ with right:
     panel.live(draw)
 
 limits = reference.limits
-steps = [step_bars.step(model, size, T, scene.dtype, limits) for size in sorted({*STEP_BATCHES, B})]
-by_batch = {one.batch: one for one in steps}
-one, many = by_batch[1], by_batch[STEP_BATCHES[-1]]
-skeleton.takeaway(
-    f"A whole step reads the weights once for all: {many.batch} sequences take "
-    f"{times(many.seconds / one.seconds)} as long as one at best, "
-    f"{share(many.seconds_per_token / one.seconds)} of its time a token"
-)
-longest = max(one.seconds for one in steps)
-skeleton.show(
-    bars.draw(
-        step_bars.bars(steps, palette),
-        x=seconds_axis(f"least time of a step, {limits.name}", [longest * 1.5], linear=True), palette=palette,
-        description="Least time of a decode step by batch: weights and cache.",
-        height_px=90 + 44 * len(steps),
-    ),
-    f"{PAGE}_steps",
-)  # fmt: skip
-now = by_batch[B]
-st.caption(
-    f"All layers of {model.name} at T = {tokens_label(T)}, the ceilings of {limits.name}: a bound, not a "
-    f"measurement. At batch {B} the weights are limited by {now.weights.limited_by}, the cache by "
-    f"{now.cache.limited_by}."
-)
+now = step_bars.show(PAGE, scene, limits, palette)
 
 moved = now.weights.terms[0].bytes_moved, now.cache.terms[0].bytes_moved
 skeleton.formula(
-    r"t_\text{step} \ge \frac{W + B \cdot \text{KV}}{\text{bandwidth}} \qquad "
-    r"t_\text{layer} = \max\!\left(\text{launch},\ \frac{\text{KV}}{\text{bandwidth}},\ "
+    r"t_\text{step} \ge \frac{W + B \cdot \text{KV}}{\text{BW}} \qquad "
+    r"t_\text{layer} = \max\!\left(\text{launch},\ \frac{\text{KV}}{\text{BW}},\ "
     r"\frac{\text{KV of one piece}}{\text{rate of one piece}}\right)",
     [
         rf"t_\text{{step}} \ge \frac{{{latex.byte_count(moved[0], scene.binary)} + "
@@ -224,7 +216,13 @@ skeleton.formula(
     ],
 )
 predicted = reference.prediction(model, B, T)
-if predicted is not None:
+if predicted is None:
+    least = reference.bound(model, B, T, limits)
+    st.latex(
+        rf"t_\text{{layer}} \ge {latex.time(least.seconds)}\quad\text{{(limited by {least.limited_by}; the rate "
+        r"of one piece is not known)}"
+    )
+else:
     stream = predicted.terms[0]
     st.latex(
         rf"t_\text{{layer}} = {latex.time(predicted.seconds)}\quad\text{{(set by {stream.limited_by}; }}"
@@ -280,12 +278,18 @@ if shown == SPLIT:
         if parts
         else "Splitting has not been measured here yet: Measure tests the hypothesis on this machine."
     )
-reached = f" {reference.name} should read it at {rate_text(alone_rate)}" if alone_rate else ""
+reached = (
+    f"; {reference.name} should read their cache at {rate_text(alone_rate)}, "
+    f"{share(alone_rate / limits.bytes_per_s)} of its bandwidth."
+    if alone_rate and reference.has_rates
+    else f". What {'a kernel over the latent reaches' if is_latent(model) else 'they reach'} on {reference.name} "
+    "is not known: no rate of a single piece was measured there."
+)
 skeleton.misconception(
     "Decoding waits for memory, so one sequence already uses all the bandwidth.",
-    f"Only if it offers enough pieces of work. One sequence of {model.name} is {whole(model.heads)} heads in "
-    f"each layer;{reached}, {share(alone_rate / limits.bytes_per_s)} of its bandwidth. Weights are another "
-    "matter: their products use the whole device at any batch.",
+    f"Only if it offers enough pieces of work, so goes the chapter's hypothesis, which *split caches* tests. "
+    f"One sequence of {model.name} is {whole(model.heads)} heads in each layer{reached} Weights are another "
+    "matter: a step reads them whole at any batch.",
 )  # fmt: skip
 drawn = [(panel.run(), "this machine")] if panel.run() else []
 drawn += [(scene.recorded, ceilings.short_name(scene.recorded))] if scene.recorded else []

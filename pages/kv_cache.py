@@ -6,12 +6,13 @@ import streamlit as st
 
 from lab.cost import BYTES_PER_ELEMENT, serving
 from lab.cost.cache import cache_bytes
-from lab.cost.predict import Ceilings, attention_bound
+from lab.cost.predict import Ceilings
 from lab.runs import Point, Run, default_spec
 from lab.view import (
     ceilings,
     charts,
     controls,
+    decode_device,
     forecasts,
     gaps,
     here,
@@ -81,7 +82,8 @@ def takeaway() -> str:
         return f"{one}; at no batch does a step read more cache than weights"
     if crossing < 1:
         return f"{one}, more than the weights that a step reads ({text(weights(1))})"
-    return f"{one}; from batch {digits(crossing, 2)} on, a step reads more cache than weights"
+    first = math.floor(crossing) + 1
+    return f"{one}; from batch {whole(first)} on, a step reads more cache than weights"
 
 
 def family() -> list[int]:
@@ -115,18 +117,12 @@ def bytes_chart() -> None:
     )  # fmt: skip
 
 
-def bound(batch: int, context: int, limits: Ceilings, dtype: str, device: str) -> float:
-    """The least time of one layer's attention for one new token, in seconds."""
-    return attention_bound(
-        "flash", limits, batch=batch, heads=model.heads, kv_heads=model.kv_heads, q_len=1, kv_len=context,
-        head_dim=model.head_dim, dtype=dtype, causal=True, device=device,
-    ).seconds  # fmt: skip
-
-
 def expected_s(batch: int, context: int, run: Run | None, *, recorded: bool) -> float | None:
     """The time of a step on the device shown: its bound, or what this machine's calibration predicts."""
     if recorded:
-        return bound(batch, context, ceilings.reference(scene.recorded, scene.dtype), scene.dtype, "cuda")
+        device = decode_device.recorded_device(scene)
+        limits = ceilings.reference(scene.recorded, scene.dtype)
+        return device.bound(model, batch, context, limits).seconds
     return forecasts.of_scene(scene, run, measured_dtype).seconds(
         fused=True, batch=batch, heads=model.heads, kv_heads=model.kv_heads, q_len=1, kv_len=context,
         head_dim=model.head_dim, causal=True,
@@ -192,11 +188,13 @@ def time_chart(run: Run | None, *, recorded: bool) -> None:
     }
     marks = [mark for mark in marks if mark.series in curves]
     skeleton.takeaway(time_takeaway(marks, curves, limits.name if recorded and limits else "this machine"))
+    read_as = decode_device.form_badges(model, here=not recorded)
+    read_as += decode_device.stand_in(scene) if recorded else []
     drawn_from = forecasts.of_scene(scene, run, measured_dtype).badges if not recorded else ["Lines: bounds"]
     skeleton.badges(
         measured=not recorded and bool(marks),
         recorded_on=limits.name if recorded and marks and limits else None,
-        extra=[*skeleton.beyond(scene), *drawn_from],
+        extra=[*skeleton.beyond(scene), *read_as, *drawn_from],
     )
     top = [y for curve in curves.values() for _, y in curve]
     x = tokens_axis("context T (tokens)", linear_up_to=T if linear else None, room=0.18)
@@ -265,10 +263,9 @@ skeleton.formula(
     ],
 )
 st.caption(
-    f"k and v are the bytes of a token's keys and values in one layer: {model.kv_heads} KV heads of "
-    f"{model.head_dim}, {width} bytes a number, unless the layer keeps something smaller. w is the "
-    "layer's window, where it has one. The weights are what one step reads: all but tables of which it looks "
-    "up a row, and of a mixture the experts that the batch is expected to use."
+    f"k and v are the bytes of a token's keys and values in one layer: {decode_device.row_words(model)}, "
+    f"{width} bytes a number. w is the layer's window, where it has one. The weights are what one step reads: "
+    "all but tables of which it looks up a row, and of a mixture the experts that the batch is expected to use."
 )
 
 
@@ -292,7 +289,8 @@ skeleton.misconception(
     "Batching is free: the weights are read once for the whole batch.",
     f"For the weights, yes. The cache is read once for every sequence: at T = {tokens_label(T)} one step of "
     f"batch {B} reads {text(cache(B, T))} of cache beside {text(weights(B))} of weights: "
-    f"{share(cache(B, T) / weights(B))} of them, and as much again for every further {whole(B)} sequences.",
+    f"{share(cache(B, T) / weights(B))} of them, and as much again for every further "
+    f"{'sequence' if B == 1 else f'{whole(B)} sequences'}.",
 )
 drawn = [(run, "this machine")] if run else []
 drawn += [(scene.recorded, ceilings.short_name(scene.recorded))] if scene.recorded else []

@@ -198,7 +198,7 @@ with right:
 
 skeleton.formula(
     r"n = \left\lfloor \frac{u\,M - W}{\text{KV}(T)} \right\rfloor \qquad "
-    r"t(n) \ge \max\!\left(\frac{\text{FLOPs}(n)}{P},\ \frac{W_\text{read} + n\,\text{KV}(T)}{w}\right)",
+    r"t(n) \ge \max\!\left(\frac{\text{FLOPs}(n)}{P},\ \frac{W_\text{read} + n\,\text{KV}(T)}{\text{BW}}\right)",
     [
         rf"n = \left\lfloor \frac{{{digits(capacity.USABLE)} \cdot "
         rf"{latex.byte_count(memory.bytes, scene.binary)} - "
@@ -214,7 +214,7 @@ full = serving.step_bound(
 st.caption(
     f"u: the part of the memory that an engine takes, {share(capacity.USABLE)}, vLLM's default. "
     f"M: {memory.words}. W: {model.name}'s weights in {scene.dtype}; a step reads all but tables of which it "
-    f"looks up a row. KV: {STORAGE[kv_type].what}. w: the sheet's bandwidth, "
+    f"looks up a row. KV: {STORAGE[kv_type].what}. BW: the sheet's bandwidth, "
     f"{scaled(limits.bytes_per_s, 'B/s')}. A step of batch {whole(max(1, chosen.sequences))} takes at least "
     f"{seconds_text(full.seconds)}, limited by {full.limited_by}"
     + ("." if with_flops else f"; for {scene.dtype} no rate of this card is established: bytes alone count.")

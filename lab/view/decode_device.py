@@ -1,4 +1,8 @@
-"""One layer's attention in a decode step on one device: its predicted time and the bandwidth that implies."""
+"""One layer's attention in a decode step on one device: its predicted time and the bandwidth that implies.
+
+A latent (MLA) is read as it is cached, one row a token for all heads. PyTorch's SDPA takes no latent: what
+the button measures, and so this machine's lines, are K and V expanded for every head.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,8 @@ from dataclasses import dataclass
 
 from lab.cost import BYTES_PER_ELEMENT, kv_bytes
 from lab.cost.calibration import Calibration
-from lab.cost.predict import Ceilings, attention_bound
+from lab.cost.decode_layer import decode_operation, layer_cache_bytes, widest_attention
+from lab.cost.predict import Bound, Ceilings, attention_bound, operations_bound
 from lab.cost.prediction import Prediction, predict_attention
 from lab.cost.shapes import ModelShape
 from lab.runs import Point, Run
@@ -28,6 +33,7 @@ class DecodeDevice:
         kind: "cpu" or "cuda", as lab.cost names devices.
         limits: its ceilings; None until they were measured.
         calibration: with its rates; None where it has none.
+        expanded: whether K and V of a latent are expanded for every head, as SDPA takes them.
     """
 
     name: str
@@ -35,6 +41,7 @@ class DecodeDevice:
     kind: str
     limits: Ceilings | None
     calibration: Calibration | None
+    expanded: bool = False
 
     @property
     def kernel(self) -> str:
@@ -48,8 +55,8 @@ class DecodeDevice:
         return bool(self.calibration and self.calibration.decode)
 
     def prediction(self, model: ModelShape, batch: int, context: int, splits: int = 1) -> Prediction | None:
-        """Predict a step of one layer; None without a calibration."""
-        if self.calibration is None:
+        """Predict a step of one layer; None without a calibration, and over a latent, whose kernels have none."""
+        if self.calibration is None or self._reads_latent(model):
             return None
         return predict_attention(
             self.kernel, self.calibration, batch=batch, heads=model.heads, kv_heads=model.kv_heads, q_len=1,
@@ -61,15 +68,28 @@ class DecodeDevice:
         found = self.prediction(model, batch, context, splits)
         if found is not None:
             return found.seconds
-        if self.limits is None:
-            return None
+        return None if self.limits is None else self.bound(model, batch, context, self.limits).seconds
+
+    def bound(self, model: ModelShape, batch: int, context: int, limits: Ceilings) -> Bound:
+        """The least time of a step of one layer under some ceilings."""
+        if self._reads_latent(model):
+            attention, _ = widest_attention(model)
+            step = decode_operation(
+                attention, batch=batch, context=context, dtype=self.dtype, device=self.kind
+            )
+            return operations_bound((step,), limits)
         return attention_bound(
-            "flash", self.limits, batch=batch, heads=model.heads, kv_heads=model.kv_heads, q_len=1,
+            "flash", limits, batch=batch, heads=model.heads, kv_heads=model.kv_heads, q_len=1,
             kv_len=context, head_dim=model.head_dim, dtype=self.dtype, causal=True, device=self.kind,
-        ).seconds  # fmt: skip
+        )  # fmt: skip
+
+    def _reads_latent(self, model: ModelShape) -> bool:
+        return is_latent(model) and not self.expanded
 
     def cache(self, model: ModelShape, batch: int, context: int) -> int:
         """One layer's keys and values, in bytes."""
+        if self._reads_latent(model):
+            return layer_cache_bytes(widest_attention(model)[0], batch, context, self.dtype)
         width = BYTES_PER_ELEMENT[self.dtype]
         return int(kv_bytes(batch, 1, model.kv_heads, context, model.head_dim, width))
 
@@ -79,6 +99,42 @@ class DecodeDevice:
         return None if not seconds else self.cache(model, batch, context) / seconds
 
 
+def is_latent(model: ModelShape) -> bool:
+    """Whether the layers keep a latent in place of K and V."""
+    return widest_attention(model)[0].latent is not None
+
+
+def row_words(model: ModelShape) -> str:
+    """What a layer keeps of one token."""
+    attention, _ = widest_attention(model)
+    if attention.latent is None:
+        return f"{attention.kv_heads} KV heads of {attention.head_dim}"
+    return (
+        f"one latent of {attention.latent.kv_rank} and one rotary key of {attention.latent.rope_dim}, from "
+        f"which K and V of all {attention.heads} heads follow (nothing is kept for V apart)"
+    )
+
+
+def form_badges(model: ModelShape, *, here: bool) -> list[str]:
+    """Say in which form a latent is read; nothing for other models."""
+    latent = widest_attention(model)[0].latent
+    if latent is None:
+        return []
+    if here:
+        return [f"Here: K and V expanded, {model.heads} heads of {model.head_dim}"]
+    return [f"Reads the latent: {latent.cached_elements_per_token} numbers a token for all heads"]
+
+
+def stand_in(scene: Scenario) -> list[str]:
+    """Say which card stands in where the device compared with has no rate in the scenario's number type."""
+    run, dtype = scene.recorded, scene.dtype
+    known = (ceilings.of_run(run, dtype), ceilings.of_sheet(run, dtype), calibrations.of_recorded(run, dtype))
+    if run is None or any(known):
+        return []
+    name = ceilings.reference(run, dtype).name
+    return [f"{ceilings.short_name(run)} has no {dtype} rate: {name} instead"]
+
+
 def recorded_device(scene: Scenario) -> DecodeDevice:
     """The device that the reader compares with, else a card's data sheet."""
     found = calibrations.of_recorded(scene.recorded, scene.dtype)
@@ -86,8 +142,8 @@ def recorded_device(scene: Scenario) -> DecodeDevice:
         ceilings.reference(scene.recorded, scene.dtype) if found is None else calibrations.ceilings_of(found)
     )
     grouped = scene.model.heads != scene.model.kv_heads
-    if found is not None and grouped and set(found.decode) == {"efficient"}:
-        found = None  # its rates are of a kernel that takes no grouped heads: the bandwidth alone is known
+    if (found is not None and grouped and set(found.decode) == {"efficient"}) or is_latent(scene.model):
+        found = None  # its rates are of a kernel that takes no such heads: the bandwidth alone is known
     return DecodeDevice(limits.name, scene.dtype, "cuda", limits, found)
 
 
@@ -101,7 +157,7 @@ def own_device(scene: Scenario, run: Run | None, dtype: str) -> DecodeDevice:
     """
     found = calibrations.of_this_machine(scene.device, dtype, here.threads(run))
     limits = calibrations.ceilings_of(found) if found else ceilings.of_run(run, dtype)
-    return DecodeDevice("this machine", dtype, here.cost_device(scene.device), limits, found)
+    return DecodeDevice("this machine", dtype, here.cost_device(scene.device), limits, found, expanded=True)
 
 
 def points_of(run: Run | None, experiment: str, model: ModelShape, dtype: str) -> list[Point]:
@@ -125,7 +181,8 @@ def rate_mark(point: Point, series: str, *, recorded: bool) -> Mark | None:
     if mark is None or not mark.low:
         return None
     read = point_bytes(point)
-    return Mark(series, mark.kind, float(point.batch), read / mark.y, read / mark.high, read / mark.low)
+    rates = (read / mark.y, read / mark.high, read / mark.low)
+    return Mark(series, mark.kind, float(point.batch), *rates, noisy=mark.noisy)
 
 
 def parts_of(point: Point) -> int:
@@ -139,4 +196,4 @@ def split_mark(point: Point, series: str, *, recorded: bool) -> Mark | None:
     mark = time_mark(point, series, recorded=recorded)
     if mark is None:
         return None
-    return Mark(series, mark.kind, float(parts_of(point)), mark.y, mark.low, mark.high)
+    return Mark(series, mark.kind, float(parts_of(point)), mark.y, mark.low, mark.high, noisy=mark.noisy)

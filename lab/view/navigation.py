@@ -67,7 +67,7 @@ ENTRIES = (
         "Limits",
         "whole_model",
         "Whole model",
-        "Where do GPT-2's time and memory go?",
+        "Where do a whole model's time and memory go?",
     ),
     Entry(
         "Decode",
@@ -79,7 +79,7 @@ ENTRIES = (
         "Decode",
         "batch_and_bandwidth",
         "Batch and bandwidth",
-        "Why is a batch barely dearer than one, and does splitting help?",
+        "When is a batch barely dearer than one, and does splitting help?",
     ),
     Entry(
         "Choices",

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import streamlit as st
+
 from lab.cost import serving
 from lab.cost.budget import budget
 from lab.cost.predict import Bound, Ceilings, bound_seconds
 from lab.cost.shapes import ModelShape, Workload
+from lab.cost.step_weights import step_weights
+from lab.view import bars as drawing
+from lab.view import skeleton
+from lab.view.axes import seconds_axis
 from lab.view.bars import Bars, Part, Segment
-from lab.view.format import seconds_text
+from lab.view.format import bytes_text, seconds_text, share, times, tokens_label
 from lab.view.palette import WEIGHTS, Palette
+from lab.view.scenario import Scenario
 
 WEIGHTS_PART, CACHE_PART = "weights", "cache"
+BATCHES = (1, 4, 16)
+COMPARED = BATCHES[-1]
 
 
 @dataclass(frozen=True)
@@ -82,3 +91,56 @@ def bars(steps: list[Step], palette: Palette) -> Bars:
         ends.append((row, whole, f"{seconds_text(whole)}{each}"))
     parts = (Part(WEIGHTS_PART, palette.roles[WEIGHTS]), Part(CACHE_PART, palette.ramp[2]))
     return Bars(rows, parts, segments, ends)
+
+
+def takeaway(model: ModelShape, one: Step, many: Step) -> str:
+    """What a batch takes beside one sequence."""
+    read = "each weight it uses" if step_weights(model).mixtures else "the weights"
+    return (
+        f"A whole step reads {read} once for all: {many.batch} sequences take "
+        f"{times(many.seconds / one.seconds)} as long as one at best, each token "
+        f"{share(many.seconds_per_token / one.seconds)} of a lone one's time"
+    )
+
+
+def show(page: str, scene: Scenario, limits: Ceilings, palette: Palette) -> Step:
+    """Draw the steps of some batches under what they show.
+
+    Args:
+        page: the page's file name.
+        scene: the scenario.
+        limits: the device's ceilings.
+        palette: of the theme in use.
+
+    Returns:
+        The step of the scenario's batch.
+    """
+    model, T = scene.model, scene.context
+    rows = sorted({*BATCHES, scene.batch})
+    steps = {size: step(model, size, T, scene.dtype, limits) for size in rows}
+    one, now = steps[1], steps[scene.batch]
+    many = steps[COMPARED]
+    skeleton.takeaway(takeaway(model, one, many))
+    if step_weights(model).mixtures:
+        least, most = (bytes_text(found.weights.terms[0].bytes_moved, scene.binary) for found in (one, many))
+        st.markdown(
+            f"The experts make it dearer: the tokens of {many.batch} sequences choose different ones, so a step "
+            f"reads {most} of weights, for one sequence {least}. Once a batch uses them all, they cost no more."
+        )
+    longest = max(found.seconds for found in steps.values())
+    figure = drawing.draw(
+        bars(list(steps.values()), palette),
+        x=seconds_axis(f"least time of a step, {limits.name}", [longest * 1.5], linear=True), palette=palette,
+        description="Least time of a decode step by batch: weights and cache.",
+        height_px=90 + 44 * len(steps),
+    )  # fmt: skip
+    skeleton.show(figure, f"{page}_steps")
+    limited = now.weights.limited_by, now.cache.limited_by
+    by = f"weights and cache are both limited by {limited[0]}"
+    if limited[0] != limited[1]:
+        by = f"the weights are limited by {limited[0]}, the cache by {limited[1]}"
+    st.caption(
+        f"All layers of {model.name} at T = {tokens_label(T)}, the ceilings of {limits.name}: a bound, not a "
+        f"measurement. It lets even a lone sequence's cache use the whole bandwidth. At batch {scene.batch} {by}."
+    )
+    return now
