@@ -101,6 +101,26 @@ class Calibrator:
             calibration = replace(calibration, wide=wide or self._wide().run())
         return calibration
 
+    def steps(self, wide: Calibration | None = None) -> int:
+        """How often the stopwatch is started, from the making of this object to the end of `run`.
+
+        Args:
+            wide: as for `run`.
+        """
+        settings = [self.setting]
+        if self.setting.narrow and wide is None:
+            settings.append(replace(self.setting, dtype=self.setting.wide))
+        return sum(self._own_steps(setting) for setting in settings)
+
+    def _own_steps(self, setting: Setting) -> int:
+        shapes = len(CPU_FUSED if self.kind == "cpu" else CUDA_FUSED)
+        known = self.kind == "cpu" or self.compute_capability is not None
+        kernels = sum(1 for _ in backends(setting)) if known else 0
+        of_lengths = 3 * len(lengths(setting))  # products, passes over scores, passes over masks
+        once = 4  # the start of an operation, copies, the square product, calls on next to nothing
+        fused = kernels * (shapes + 1)  # whole tiles, and a decode step
+        return once + len(MODEL_TOKENS) + of_lengths + len(DECODE_LENGTHS) + fused
+
     def _wide(self) -> Calibrator:
         """Give the calibrator of the type that kernels accumulate in."""
         return Calibrator(

@@ -17,7 +17,7 @@ from lab.measure.machine import machine
 from lab.measure.need import needed_bytes
 from lab.measure.plan import parts_of, processes_of
 from lab.runs import EXPERIMENTS, JobSpec, Run, latest, list_runs
-from lab.runs.calibrations import calibrations_of
+from lab.runs.calibrations import calibrations_of, is_noisy
 from lab.runs.suites import SUITES, members
 
 CALIBRATION_S = 12.0
@@ -105,9 +105,9 @@ def _estimate_calibration(spec: JobSpec, device: str) -> Estimate:
 
 
 def _calibration(spec: JobSpec, device: str) -> Calibration | None:
-    """The newest calibration of this device in the job's type and thread count."""
+    """The newest quiet calibration of this device in the job's type and thread count; a noisy one misleads."""
     dtype = _dtype(spec)
-    runs = (run for run in list_runs() if _fits(run, spec, device))
+    runs = (run for run in list_runs() if _fits(run, spec, device) and not is_noisy(run))
     return next((found for run in runs if (found := _known(run).get(dtype)) is not None), None)
 
 

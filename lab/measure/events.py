@@ -33,6 +33,10 @@ class Events:
         """Tell what is being done."""
         self._write({"event": "progress", "done": self._done, "total": self._total, "what": what})
 
+    def step(self) -> None:
+        """Count a step of the plan that brings no point."""
+        self._done += 1
+
     def point(self, point: Point) -> None:
         """Tell a point."""
         self._done += 1

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from lab.cost.calibration import Calibration
 from lab.cost.prediction import Prediction, predict_attention
@@ -12,6 +13,60 @@ from lab.runs.run import Run
 # What SDPA's default dispatch ran, by a word of the kernel's name, as lab.cost names it
 KERNEL_WORDS = {"flash": "flash", "fmha": "efficient", "efficient": "efficient", "attention_math": "math"}
 COST_NAMES = ("naive", "naive_inplace", "math", "flash", "efficient")
+
+
+NOISY_SHARE = 0.1
+"""Of a calibration's micro-benchmarks never quiet: from then on it is noisy. Of some 75 a few are noisy anywhere; a
+line is drawn from a dozen of them."""
+
+
+@dataclass(frozen=True)
+class Noise:
+    """How quiet a calibration was.
+
+    Args:
+        timed: micro-benchmarks.
+        never_quiet: of those, how many were disturbed at every try.
+    """
+
+    timed: int
+    never_quiet: int
+
+    @property
+    def noisy(self) -> bool:
+        """Whether too many were disturbed to trust the rates."""
+        return self.never_quiet > NOISY_SHARE * self.timed
+
+    @property
+    def sentence(self) -> str:
+        """What to say of a noisy one."""
+        return (
+            f"This calibration is noisy: {self.never_quiet} of {self.timed} micro-benchmarks were never undisturbed, "
+            "because the machine was busy. A quiet one of the same device, type and threads goes before it; "
+            "calibrate again when nothing else computes."
+        )
+
+
+def noise_of(run: Run) -> Noise | None:
+    """How quiet the calibration of a run was; None where the run has none, or an older lab did not count."""
+    found = (run.ceilings or {}).get("micro_benchmarks")
+    if not isinstance(found, dict):
+        return None
+    timed, never = found.get("timed"), found.get("never_quiet")
+    if not isinstance(timed, int) or not isinstance(never, int) or not 0 <= never <= timed:
+        return None
+    return Noise(timed, never)
+
+
+def is_noisy(run: Run) -> bool:
+    """Whether a run's calibration is known to be noisy."""
+    noise = noise_of(run)
+    return noise is not None and noise.noisy
+
+
+def quiet_first(runs: Iterable[Run]) -> tuple[Run, ...]:
+    """Runs in their order, those with a noisy calibration behind all others."""
+    return tuple(sorted(runs, key=is_noisy))
 
 
 def calibrations_of(run: Run) -> dict[str, Calibration]:
@@ -35,7 +90,7 @@ def calibrations_of(run: Run) -> dict[str, Calibration]:
 def newest_calibration(
     runs: Iterable[Run], device_key: str, dtype: str, threads: int | None = None
 ) -> Calibration | None:
-    """Find the newest calibration of a device in a dtype: it holds for its thread count alone.
+    """Find the newest quiet calibration of a device in a dtype, else the newest: it holds for its thread count alone.
 
     Args:
         runs: newest first, as `lab.runs.list_runs` gives them.
@@ -46,16 +101,29 @@ def newest_calibration(
     Returns:
         The calibration, or None. Runs with a damaged one are passed over.
     """
-    for run in runs:
-        if run.device_key != device_key:
+    return next((found for _, found in calibrated_runs(runs, device_key, dtype, threads)), None)
+
+
+def calibrated_runs(
+    runs: Iterable[Run], device_key: str | None, dtype: str, threads: int | None = None
+) -> Iterator[tuple[Run, Calibration]]:
+    """Yield the runs that calibrated a device in a dtype, quiet ones first, each with its calibration.
+
+    Args:
+        runs: newest first.
+        device_key: of the device; None for any.
+        dtype: of the inputs.
+        threads: CPU threads; None for any.
+    """
+    for run in quiet_first(runs):
+        if device_key is not None and run.device_key != device_key:
             continue
         try:
             found = calibrations_of(run).get(dtype)
         except ValueError:
             continue
         if found is not None and (threads is None or found.threads in (None, threads)):
-            return found
-    return None
+            yield run, found
 
 
 def predict_point(point: Point, calibration: Calibration) -> Prediction | None:

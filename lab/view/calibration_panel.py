@@ -45,6 +45,9 @@ class CalibrationPanel(Panel):
         if found is None:
             st.caption("This machine has not been calibrated in this number type yet.")
             return
+        warning = calibrations.noise_here(self.spec.device, self.spec.dtype, self.spec.threads)
+        if warning:
+            st.warning(warning, icon=":material/graphic_eq:")
         rows = [
             {"figure": name, "value": value, "unit": unit, "source": source}
             for name, value, unit, source in found.constants()

@@ -15,7 +15,7 @@ from lab.cost import catalog
 from lab.cost.calibration import Calibration
 from lab.cost.chapter_card import SHEET_ID, chapter_calibration
 from lab.cost.predict import Ceilings
-from lab.runs.calibrations import newest_calibration
+from lab.runs.calibrations import calibrated_runs, newest_calibration, noise_of, quiet_first
 from lab.runs.reference import CHAPTER_RUN_ID
 from lab.runs.store import runs_folder
 from lab.view import here
@@ -84,7 +84,7 @@ def here_kind(run: runs.Run) -> str:
 
 
 def of_this_machine(device: str, dtype: str, threads: int | None = None) -> Calibration | None:
-    """The newest calibration of a kind of device of this machine.
+    """The newest quiet calibration of a kind of device of this machine, else the newest.
 
     Args:
         device: the scenario's choice.
@@ -94,22 +94,39 @@ def of_this_machine(device: str, dtype: str, threads: int | None = None) -> Cali
     Returns:
         The calibration; None until Roofline or the command line calibrated this machine in that type.
     """
+    found = _of_this_machine(device, dtype, threads)
+    return found[1] if found else None
+
+
+def noise_here(device: str, dtype: str, threads: int | None = None) -> str | None:
+    """What to say of the calibration that this machine's lines come from where it is noisy; else None.
+
+    Args:
+        device: the scenario's choice.
+        dtype: of the inputs.
+        threads: as for `of_this_machine`.
+    """
+    found = _of_this_machine(device, dtype, threads)
+    noise = noise_of(found[0]) if found else None
+    return noise.sentence if noise and noise.noisy else None
+
+
+def _of_this_machine(device: str, dtype: str, threads: int | None) -> tuple[runs.Run, Calibration] | None:
     kind = here.kind(device)
     wanted = (threads or here.threads()) if kind == "cpu" else None
     own = (run for run in kept() if here_kind(run) == kind)
-    found = (newest_calibration((run,), run.device_key, dtype, wanted) for run in own)
-    return next((calibration for calibration in found if calibration is not None), None)
+    return next(calibrated_runs(own, None, dtype, wanted), None)
 
 
 def calibrated_run(device: str, dtype: str | None = None) -> runs.Run | None:
-    """The newest run that calibrated a kind of device of this machine.
+    """The newest run that calibrated a kind of device of this machine, one that was quiet before others.
 
     Args:
         device: the scenario's choice.
         dtype: that it must hold; None for any.
     """
     wanted = here.kind(device)
-    for run in kept():
+    for run in quiet_first(kept()):
         held = (run.ceilings or {}).get("calibrations")
         if isinstance(held, dict) and here_kind(run) == wanted and (dtype is None or dtype in held):
             return run

@@ -49,7 +49,9 @@ class Forecast:
     def badges(self) -> list[str]:
         """What the lines of a chart are, where this machine has any."""
         if self.calibration is not None:
-            return ["Lines here: predicted from this machine's calibration"]
+            noisy = calibrations.noise_here(self.device, self.dtype, self.threads)
+            from_it = "a noisy calibration: the machine was busy" if noisy else "this machine's calibration"
+            return [f"Lines here: predicted from {from_it}"]
         return [] if self.limits is None else ["Lines: bounds; Roofline calibrates this machine"]
 
     def seconds(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from lab.measure import jobs
+from lab.runs.calibrations import noise_of
 from lab.view.format import digits, seconds_text
 
 ACTIVE = ("queued", "running")
@@ -44,11 +45,22 @@ def noisy(job: jobs.JobView) -> int:
     """How many accepted points of a job are noisy; of a calibration, how many of its micro-benchmarks."""
     if job.run is None:
         return 0
+    noise = noise_of(job.run)
+    if noise is not None:
+        return noise.never_quiet if noise.noisy else 0
     return sum(point.status == "noisy" and point.accepted for point in job.run.points)
 
 
 def finished_text(job: jobs.JobView) -> str:
     """What a finished job brought."""
+    noise = noise_of(job.run) if job.run else None
+    if noise is not None:
+        text = f"Finished in {seconds_text(job.seconds_running)}: {noise.timed} micro-benchmarks"
+        return (
+            f"{text}. {noise.sentence}"
+            if noise.noisy
+            else f"{text}, {noise.never_quiet} of them never quiet."
+        )
     found = job.run.points if job.run else ()
     accepted, loud = sum(point.accepted for point in found), noisy(job)
     text = (

@@ -130,7 +130,8 @@ class Panel:
         time = "" if expected.seconds is None else f"About {seconds_text(expected.seconds)}. "
         memory = bytes_text(expected.peak_bytes, self.binary)
         free = bytes_text(expected.free_bytes, self.binary) if expected.free_bytes else "an unknown amount"
-        text = f"{time}Up to {memory} of {free} free. {expected.basis}"
+        room = f"Up to {memory} of {free} free. " if expected.peak_bytes else ""
+        text = f"{time}{room}{expected.basis}"
         if expected.refused_lengths:
             lengths = ", ".join(tokens_label(length) for length in expected.refused_lengths)
             text += f" Will be refused for lack of memory, in part or whole: T = {lengths}."

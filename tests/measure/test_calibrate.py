@@ -10,7 +10,7 @@ from lab.cost.prediction_terms import KINDS
 from lab.cost.traffic import operations
 from lab.measure import calibrate as module
 from lab.measure import calibrator, microbenchmarks
-from lab.measure.calibrate import calibrate, quiet_seconds
+from lab.measure.calibrate import ROUNDS, TRIES, Tally, calibrate, quiet_seconds
 from lab.measure.calibrator import Calibrator
 from lab.measure.device import DTYPES, Device
 from lab.measure.gate import Gate
@@ -19,6 +19,7 @@ from lab.measure.quiet import Quiet
 from lab.measure.samples import Samples
 
 HEADS, HEAD_DIM = 2, 8
+STARTED: list[int] = []
 CPU = torch.device("cpu")
 
 
@@ -40,13 +41,19 @@ def calibrated(dtype: str, seconds: float = 1e-3, start: float = 1e-12) -> Calib
     """Calibrate with a stopwatch on which every call takes one millisecond, and an empty one next to nothing."""
 
     def stopwatch(calls):
+        STARTED.append(len(calls))
         for call in calls.values():
             call()  # each must run
         empty = len(calls) == 1 and next(iter(calls.values()))().numel() == 16
         return dict.fromkeys(calls, start if empty else seconds)
 
+    STARTED.clear()
     with torch.inference_mode():
-        return Calibrator(setting(dtype), stopwatch, device_name="test", slots=2).run()
+        made = Calibrator(setting(dtype), stopwatch, device_name="test", slots=2)
+        found = made.run()
+        assert made.steps() == len(STARTED)  # the plan of a progress bar
+        assert made.steps(found) == len(STARTED) or setting(dtype).narrow
+        return found
 
 
 @pytest.mark.parametrize("dtype", ["fp32", "bf16", "fp64"])
@@ -142,6 +149,23 @@ def test_disturbed_calls_are_timed_again_and_the_rest_is_kept(monkeypatch) -> No
     assert tries == [{"quiet", "loud"}, {"loud"}, {"loud"}]
 
 
+def test_what_is_never_quiet_is_counted_and_not_tried_again_once_it_is_late(monkeypatch) -> None:
+    tries = []
+
+    def timed(device, variants, protocol, gate):
+        tries.append(protocol.patience_s)
+        return {name: Samples(5, 1, seconds=[1.0] * 5, busy=5 if name == "loud" else 0) for name in variants}
+
+    monkeypatch.setattr(module, "time_variants", timed)
+    monkeypatch.setattr(Quiet, "wait", lambda self: True)
+    calls, tally = {"quiet": lambda: None, "loud": lambda: None}, Tally()
+    quiet_seconds(Device(), calls, Gate(), Quiet(0), tally=tally)
+    assert tries == [ROUNDS.patience_s] * TRIES
+    quiet_seconds(Device(), calls, Gate(), Quiet(0), tally=tally, until_s=0.0)
+    assert tries[TRIES:] == [0.0]
+    assert tally == Tally(timed=4, never_quiet=2)
+
+
 def test_a_call_that_is_never_quiet_counts_at_its_best(monkeypatch) -> None:
     values = iter([4.0, 3.0, 3.5])
     monkeypatch.setattr(Quiet, "wait", lambda self: True)
@@ -166,7 +190,7 @@ def test_devices_and_dtypes_that_cannot_be_calibrated_are_refused() -> None:
 
 @pytest.mark.slow
 def test_a_real_calibration_names_its_sources_and_survives_json() -> None:
-    found = calibrate(Device(), "fp32", Gate(), protocol=module.QUICK)
+    found = calibrate(Device(), "fp32", Gate(), protocol=module.QUICK, limit_s=3.0)
     assert Calibration.from_json(found.to_json()) == found
     assert all(source for *_, source in found.constants())
     # How large they are is for `python -m lab validate`: the machine of a test may be busy.

@@ -6,7 +6,7 @@ import pytest
 
 from lab.cost.prediction import predict_attention
 from lab.runs import JobSpec, Point, new_run
-from lab.runs.calibrations import calibrations_of, newest_calibration, predict_point
+from lab.runs.calibrations import Noise, calibrations_of, newest_calibration, noise_of, predict_point
 from tests.cost.calibrations import cpu, promoting
 
 KEY = "cpu: test processor"
@@ -45,6 +45,21 @@ def test_the_newest_of_the_device_dtype_and_threads_is_found() -> None:
     assert newest_calibration(runs, KEY, "fp32", threads=1) is None
     assert newest_calibration(runs, KEY, "bf16") is None
     assert newest_calibration(runs, "cpu: another", "fp32") is None
+
+
+def test_a_quiet_calibration_goes_before_a_newer_noisy_one() -> None:
+    older, newer = cpu(source="older"), cpu(source="newer")
+    loud, quiet = run_with(newer), run_with(older)
+    loud = replace(loud, ceilings={**loud.ceilings, "micro_benchmarks": {"timed": 76, "never_quiet": 30}})
+    assert newest_calibration([loud, quiet], KEY, "fp32") == older
+    assert newest_calibration([loud], KEY, "fp32") == newer
+    noise = noise_of(loud)
+    assert noise is not None
+    assert noise.sentence.startswith("This calibration is noisy: 30 of 76 micro-benchmarks")
+    assert not Noise(76, 7).noisy
+    assert noise_of(quiet) is None
+    bad = {"timed": "76", "never_quiet": 1}
+    assert noise_of(replace(quiet, ceilings={"micro_benchmarks": bad})) is None
 
 
 def test_damaged_calibrations_are_passed_over() -> None:

@@ -9,11 +9,13 @@ from typing import ClassVar
 
 import torch
 
-from lab.measure.calibrate import QUICK, ROUNDS, calibrate
+from lab.cost.calibration import Calibration
+from lab.measure.calibrate import LIMIT_S, QUICK, ROUNDS, Tally, calibrate
 from lab.measure.events import Events
 from lab.measure.experiments.base import Experiment
 from lab.measure.gate import gate_for
 from lab.measure.job import Job
+from lab.runs.calibrations import Noise
 
 
 class Calibrate(Experiment):
@@ -38,7 +40,25 @@ class Calibrate(Experiment):
             return
         gate = gate_for(job.device.kind, torch.get_num_threads())
         protocol = QUICK if job.spec.quick else ROUNDS
-        calibration = calibrate(job.device, job.dtype, gate, protocol=protocol, tell=events.progress)
+        said, tally = "starting", Tally()
+
+        def tell(what: str) -> None:
+            nonlocal said
+            said = what
+            events.progress(what)
+
+        def step() -> None:
+            events.step()
+            events.progress(said)
+
+        calibration = calibrate(
+            job.device, job.dtype, gate, protocol=protocol, tell=tell, plan=events.plan, step=step, tally=tally,
+            limit_s=LIMIT_S,
+        )  # fmt: skip
+        self._tell(calibration, tally, events)
+
+    def _tell(self, calibration: Calibration, tally: Tally, events: Events) -> None:
+        """Tell the ceilings, with the whole calibration and how quiet it was."""
         each = [calibration] if calibration.wide is None else [calibration, calibration.wide]
         largest = calibration.bandwidth.points[-1]
         events.ceilings(
@@ -47,5 +67,9 @@ class Calibrate(Experiment):
                 "copy_bytes_per_s": largest[1],
                 "how": f"{calibration.matmul.source}; copy of {largest[0] / 2**21:.0f} MiB",
                 "calibrations": {found.dtype: found.to_dict() for found in each},
+                "micro_benchmarks": {"timed": tally.timed, "never_quiet": tally.never_quiet},
             }
         )
+        noise = Noise(tally.timed, tally.never_quiet)
+        if noise.noisy:
+            events.warning(noise.sentence)
