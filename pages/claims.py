@@ -15,7 +15,7 @@ from lab.view.measure_panel import Panel
 navigation.guard()
 
 PAGE = "claims"
-CHART_PX, TABLE_PX = 330, 420
+CHART_PX, TABLE_PX, VERDICT_PX = 330, 420, 110
 LONGEST_MEASURED = 4096
 MEASURED = {"scaling": ("naive", "sdpa"), "decode": ("sdpa",)}
 """Implementations that claims of an experiment are about, where they are not all that it has."""
@@ -110,6 +110,7 @@ st.subheader("Select a row to open its recomputation", anchor=False)
 event = st.dataframe(
     ledger.table(shown, lambda one: reproduced.short(one, seen.get(one.id))), hide_index=True,
     height=TABLE_PX, key=f"{PAGE}_table", on_select="rerun", selection_mode="single-row",
+    column_config={"verdict": st.column_config.TextColumn(width=VERDICT_PX)},
 )  # fmt: skip
 rows = [row for row in event.selection.rows if row < len(shown)]
 readable = (claim for claim in shown if measurable(claim))

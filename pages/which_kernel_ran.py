@@ -132,11 +132,11 @@ def step_control(blocks: int) -> int:
     key, numbers = f"{PAGE}_step", tuple(str(number) for number in range(1, blocks + 1))
     if st.session_state.get(key) not in numbers:
         st.session_state[key] = numbers[-1]
-    chosen = st.segmented_control(
-        "After block", numbers, required=True, key=key, help="Step through the blocks.",
-        persist_state="session",
-    )  # fmt: skip
-    return int(chosen or numbers[-1])
+    return int(
+        st.select_slider(
+            "After block", numbers, key=key, help="Step through the blocks.", persist_state="session"
+        )
+    )
 
 
 skeleton.opening(PAGE)
