@@ -218,7 +218,7 @@ def unreadable() -> tuple[str, ...]:
 
 
 def latest(experiment: str, device_key: str) -> Run | None:
-    """Return the newest run of an experiment on a device that has points.
+    """Return the newest finished run of an experiment on a device that has points, else the newest of any end.
 
     Args:
         experiment: one of EXPERIMENTS.
@@ -227,13 +227,16 @@ def latest(experiment: str, device_key: str) -> Run | None:
     Returns:
         The run, or None.
     """
+    unfinished = None
     for path in _files():
         with contextlib.suppress(RunFileError):
             run = load(path)
             same_device = device_key in (run.device_key, run.device_key.partition(":")[0])
             if run.spec.experiment == experiment and same_device and run.points:
-                return run
-    return None
+                if run.status == "finished":
+                    return run
+                unfinished = unfinished or run
+    return unfinished
 
 
 def _files() -> list[Path]:

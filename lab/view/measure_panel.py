@@ -82,11 +82,18 @@ class Panel:
         return watched and job is not None and owners().gone(job.id)
 
     def run(self) -> runs.Run | None:
-        """The run to draw: that of the job from its start on, else the last one of this device."""
+        """The run to draw: that of the job from its start on, else the last one of this device.
+
+        A job that ended early gives way to an earlier run of the same shape that is whole.
+        """
         job = self.job()
-        if job is not None and job.run is not None and (job.run.points or job.state in ACTIVE):
+        if job is None or job.run is None or not (job.run.points or job.state in ACTIVE):
+            return shown_run(self.spec)
+        if job.state in (*ACTIVE, "finished"):
             return job.run
-        return shown_run(self.spec)
+        earlier = shown_run(self.spec)
+        whole_one = earlier and earlier.status == "finished" and _is_alike(earlier, self.spec)
+        return earlier if whole_one else job.run
 
     def controls(self, on_press: Callable[[], None] | None = None) -> None:
         """The estimate, Measure and Cancel. Drawn outside the fragment.
@@ -224,16 +231,23 @@ def shown_run(spec: runs.JobSpec) -> runs.Run | None:
     """The newest run of this machine that holds points of a job's experiment, a suite's among them.
 
     Args:
-        spec: the job; a run at its heads and in its number type comes before a newer one of another shape.
+        spec: the job; a run at its heads and in its number type comes before a newer one of another shape, and of
+            those one that finished before one that did not.
     """
-    kind, held = here.kind(spec.device), []
-    for run in calibrations.kept():
-        own = _points_of(run, spec.experiment)
-        if own and calibrations.here_kind(run) == kind:
-            if _same_model(run, spec) and any(_same_shape(point, spec) for point in own):
-                return run
-            held.append(run)
+    kind = here.kind(spec.device)
+    held = [
+        run
+        for run in calibrations.kept()
+        if _points_of(run, spec.experiment) and calibrations.here_kind(run) == kind
+    ]
+    held.sort(key=lambda run: (not _is_alike(run, spec), run.status != "finished"))  # else newest first
     return held[0] if held else None
+
+
+def _is_alike(run: runs.Run, spec: runs.JobSpec) -> bool:
+    """Whether a run holds points of a job's shape and number type."""
+    own = _points_of(run, spec.experiment)
+    return _same_model(run, spec) and any(_same_shape(point, spec) for point in own)
 
 
 def _points_of(run: runs.Run, experiment: str) -> list[runs.Point]:

@@ -4,6 +4,7 @@ import getpass
 import json
 import os
 import socket
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,10 @@ def test_latest_is_the_newest_of_its_experiment_and_device_with_points() -> None
     assert runs.latest("memory", "cpu: d") == found
     assert runs.latest("memory", "cpu: other") is None
     assert runs.latest("decode", "cpu") is None
+    runs.save(replace(found, run_id="0-x", status="finished"))
+    whole = runs.latest("memory", "cpu")
+    assert whole is not None
+    assert whole.run_id == "0-x"  # older than 2-x, which did not finish
 
 
 def test_a_write_that_fails_leaves_the_earlier_file_and_no_litter(

@@ -209,6 +209,15 @@ def test_the_last_run_of_this_device_is_shown_on_return() -> None:
     assert kinds(at) == ["measured"]
 
 
+def test_a_whole_run_is_shown_in_place_of_a_newer_one_that_was_cancelled(queue: StubQueue) -> None:
+    both = [memory_point(), memory_point(implementation="math")]
+    runs.save(memory_run(*both, status="finished"))
+    at = pressed(queue)
+    queue.set("job-1", state="cancelled", place=0, run=memory_run(memory_point(), status="cancelled"))
+    at.run()
+    assert kinds(at) == ["measured", "measured"]
+
+
 def test_a_new_run_of_another_program_is_seen() -> None:
     at = open_page("score_tensor")
     assert kinds(at) == []
