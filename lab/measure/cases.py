@@ -158,7 +158,7 @@ def counted(job: Job, cases: Sequence[Checked]) -> Iterator[Point]:
         except (RuntimeError, MemoryError) as error:
             yield short_of_memory(job, each.case.plan, error)
             continue
-        yield each.point(job, "ok", peak_extra_bytes=peak)
+        yield each.point(job, "ok", peak_extra_bytes=peak or None)
 
 
 def timed_point(job: Job, checked: Checked, samples: Samples, replay: Replay | None = None) -> Point:

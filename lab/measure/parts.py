@@ -79,7 +79,7 @@ def memory_part(grid: Grid) -> None:
             except (RuntimeError, MemoryError) as error:
                 grid.events.point(out_of_memory(grid.job, cell.implementation, call, error))
                 continue
-            grid.events.point(_point(grid.job, cell, "ok", peak_extra_bytes=peak))
+            grid.events.point(_point(grid.job, cell, "ok", peak_extra_bytes=peak or None))
 
 
 def _shapes(grid: Grid, *, timed: bool) -> Iterator[tuple[AttentionCall, list[Inputs], list[str]]]:

@@ -11,6 +11,7 @@ import operator
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, asdict, fields
+from datetime import datetime
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -18,6 +19,12 @@ Check = Callable[[Any, str], Any]
 
 LARGEST_INT = 2**63 - 1  # what numpy and pandas hold without changing the type
 MAX_DEPTH = 8  # of nested tables and environments
+MOST_SECONDS = 1e7  # four months: nothing that one call takes, and far from what overflows
+LEAST_SECONDS = 1e-12  # less than a clock cycle
+LARGEST_ERROR = 1e40  # above the largest number of fp32, 3.4e38
+LARGEST_FIGURE = 1e30  # of what an experiment saw beyond time and memory
+_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+"""Control characters but tab and line feed, which steer a terminal, and halves of a character, which no file holds."""
 
 
 def shown(value: object) -> str:
@@ -43,8 +50,9 @@ def whole(low: int = 0, high: int = LARGEST_INT) -> Check:
     return check
 
 
-def number(low: float = 0.0) -> Check:
-    """Return a check for a finite float of at least low; NaN and infinities are refused."""
+def number(low: float = 0.0, high: float = math.inf) -> Check:
+    """Return a check for a finite float between low and high; NaN and infinities are refused."""
+    allowed = f"at least {low:g}" if high == math.inf else f"between {low:g} and {high:g}"
 
     def check(value: Any, name: str) -> float:
         if isinstance(value, bool) or not isinstance(value, Real):
@@ -53,21 +61,42 @@ def number(low: float = 0.0) -> Check:
             result = float(value)
         except OverflowError:
             result = math.inf
-        if not math.isfinite(result) or result < low:
-            raise ValueError(f"{name} is {shown(value)}; it must be finite and at least {low:g}")
+        if not math.isfinite(result) or not low <= result <= high:
+            raise ValueError(f"{name} is {shown(value)}; it must be finite and {allowed}")
         return result
 
     return check
 
 
+seconds = number(LEAST_SECONDS, MOST_SECONDS)
+"""Checks the time of a call."""
+error = number(0.0, LARGEST_ERROR)
+"""Checks an error, or the largest one accepted."""
+rate = number(1.0, LARGEST_FIGURE)
+"""Checks FLOPs or bytes a second."""
+
+
+def printable(value: str) -> str:
+    """Return a text without what would steer a terminal or cannot be written: each such character as "?".
+
+    Args:
+        value: any text.
+    """
+    return _UNPRINTABLE.sub("?", value)
+
+
 def text(limit: int = 4000) -> Check:
-    """Return a check for a string of at most `limit` characters."""
+    """Return a check for a string of at most `limit` characters, none of which steers a terminal."""
 
     def check(value: Any, name: str) -> str:
         if not isinstance(value, str):
             raise ValueError(f"{name} is {shown(value)}; it must be a text")
         if len(value) > limit:
             raise ValueError(f"{name} has {len(value):,} characters; at most {limit:,} are allowed")
+        if _UNPRINTABLE.search(value):
+            raise ValueError(
+                f"{name} is {shown(value)}; it must hold no control character and no half of one"
+            )
         return value
 
     return check
@@ -93,6 +122,17 @@ def pattern(regex: str, allowed: str) -> Check:
         return value
 
     return check
+
+
+def moment(value: Any, name: str) -> str:
+    """Check a time in UTC to the second, of a day that there is."""
+    allowed = "a UTC time such as 2026-01-31T12:00:00Z"
+    found: str = pattern(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z", allowed)(value, name)
+    try:
+        datetime.fromisoformat(found)
+    except ValueError:
+        raise ValueError(f"{name} is {shown(value)}; it must be {allowed}") from None
+    return found
 
 
 def flag(value: Any, name: str) -> bool:
@@ -148,6 +188,18 @@ def table(value: Any, name: str) -> dict[str, Any]:
     return result
 
 
+def table_of(**checks: Check) -> Check:
+    """Return a check for a table of plain values of which some names have a check of their own."""
+
+    def check(value: Any, name: str) -> dict[str, Any]:
+        result = table(value, name)
+        return result | {
+            key: known(result[key], f"{name}.{key}") for key, known in checks.items() if key in result
+        }
+
+    return check
+
+
 figure_name = pattern(r"[a-z][a-z0-9_]{0,59}", "lower-case letters, digits and underscores")
 
 
@@ -158,7 +210,7 @@ def figures(value: Any, name: str) -> dict[str, float]:
         raise ValueError(f"{name} has {len(result):,} values; at most 100 are allowed")
     for key, item in result.items():
         figure_name(key, f"a name in {name}")
-        result[key] = number(-math.inf)(item, f"{name}.{key}")
+        result[key] = number(-LARGEST_FIGURE, LARGEST_FIGURE)(item, f"{name}.{key}")
     return result
 
 

@@ -73,17 +73,22 @@ def pooled(known: Timing, later: Timing) -> Timing:
     """
     repeats = (*(known.repeats or (_repeat(known),)), _repeat(later))
     samples = known.samples_s + later.samples_s
-    together = replace(
+    low: float | None
+    high: float | None
+    if samples:
+        low, middle, high = (float(value) for value in np.percentile(samples, (25, 50, 75)))
+    else:  # medians alone are known
+        low, middle, high = None, statistics.median(each.median_s for each in repeats), None
+    return replace(
         known,
-        samples_s=samples,
+        median_s=middle,
+        q1_s=low,
+        q3_s=high,
         n=len(samples) or None,
+        samples_s=samples,
         discarded_blocks=known.discarded_blocks + later.discarded_blocks,
         repeats=repeats,
     )
-    if not samples:  # medians alone are known
-        return replace(together, median_s=statistics.median(each.median_s for each in repeats))
-    low, middle, high = (float(value) for value in np.percentile(samples, (25, 50, 75)))
-    return replace(together, q1_s=low, median_s=middle, q3_s=high)
 
 
 def spread_words(timing: Timing) -> str | None:

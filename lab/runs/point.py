@@ -7,9 +7,33 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import ClassVar
 
-from lab.runs.checks import Check, Record, figures, flag, many, number, one_of, optional, record, text, whole
+from lab.runs.checks import (
+    Check,
+    Record,
+    error,
+    figures,
+    flag,
+    many,
+    one_of,
+    optional,
+    record,
+    seconds,
+    text,
+    whole,
+)
 from lab.runs.repeat import Repeat
-from lab.runs.spec import CACHES, DTYPES, EXPERIMENTS, IMPLEMENTATIONS, MAX_REPEATS, MAX_SAMPLES
+from lab.runs.spec import (
+    CACHES,
+    DTYPES,
+    EXPERIMENTS,
+    IMPLEMENTATIONS,
+    MAX_BATCH,
+    MAX_HEAD_DIM,
+    MAX_HEADS,
+    MAX_LENGTH,
+    MAX_REPEATS,
+    MAX_SAMPLES,
+)
 
 # From good to bad: when two parts of a point disagree, the worse one stands.
 STATUSES = ("ok", "noisy", "cancelled", "refused", "out_of_memory", "crashed", "wrong")
@@ -19,6 +43,9 @@ COUNTED = ("flops",)
 
 UNTIMED = ("memory", "backends")
 """Experiments that count memory and watch kernels, and take no time."""
+
+SAME_MEDIAN = 1e-3
+"""The stated median of samples lies this close to theirs; what is left is how programs round when they write."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +63,7 @@ class Timing(Record):
         repeats: what each process saw, where several timed the cell; the samples are then theirs in turn.
 
     Raises:
-        ValueError: a value is not finite, negative, or the quartiles are out of order.
+        ValueError: a value is no time, the quartiles are out of order, or the median is not that of the samples.
     """
 
     median_s: float
@@ -49,23 +76,28 @@ class Timing(Record):
     repeats: tuple[Repeat, ...] = ()
 
     CHECKS: ClassVar[Mapping[str, Check]] = {
-        "median_s": number(),
-        "q1_s": optional(number()),
-        "q3_s": optional(number()),
+        "median_s": seconds,
+        "q1_s": optional(seconds),
+        "q3_s": optional(seconds),
         "n": optional(whole(1)),
-        "samples_s": many(number(), MAX_SAMPLES),
-        "first_call_s": optional(number()),
+        "samples_s": many(seconds, MAX_SAMPLES),
+        "first_call_s": optional(seconds),
         "discarded_blocks": whole(),
         "repeats": many(record(Repeat), MAX_REPEATS),
     }
 
     def __post_init__(self) -> None:
-        """Check the fields, and the order of the quartiles."""
+        """Check the fields, the order of the quartiles, and that the median is that of the samples."""
         super().__post_init__()
         low = self.median_s if self.q1_s is None else self.q1_s
         high = self.median_s if self.q3_s is None else self.q3_s
         if not low <= self.median_s <= high:
             raise ValueError(f"median_s is {self.median_s}; it must lie between q1_s {low} and q3_s {high}")
+        middle = statistics.median(self.samples_s) if self.samples_s else self.median_s
+        if abs(middle - self.median_s) > SAME_MEDIAN * middle:
+            raise ValueError(
+                f"median_s is {self.median_s}; it must be the median of samples_s, which is {middle}"
+            )
 
     @property
     def within_spread(self) -> float | None:
@@ -108,7 +140,7 @@ class Point(Record):
         warnings: everything else worth knowing, in words.
 
     Raises:
-        ValueError: a value is not allowed.
+        ValueError: a value is not allowed, or the shape is none that attention has.
     """
 
     experiment: str
@@ -144,20 +176,32 @@ class Point(Record):
         "kernel": optional(text(400)),
         "status": one_of(*STATUSES),
         "reason": optional(text()),
-        **dict.fromkeys(("batch", "heads", "kv_heads", "q_len", "kv_len", "head_dim"), whole(1)),
+        "batch": whole(1, MAX_BATCH),
+        **dict.fromkeys(("heads", "kv_heads"), whole(1, MAX_HEADS)),
+        **dict.fromkeys(("q_len", "kv_len"), whole(1, MAX_LENGTH)),
+        "head_dim": whole(1, MAX_HEAD_DIM),
         "dtype": one_of(*DTYPES),
         "causal": flag,
         "timing": optional(record(Timing)),
-        **dict.fromkeys(
-            ("peak_extra_bytes", "predicted_peak_bytes", "need_bytes", "have_bytes"), optional(whole())
-        ),
-        "max_abs_error": optional(number()),
-        "tolerance": optional(number()),
+        **dict.fromkeys(("peak_extra_bytes", "predicted_peak_bytes"), optional(whole(1))),
+        **dict.fromkeys(("need_bytes", "have_bytes"), optional(whole())),
+        "max_abs_error": optional(error),
+        "tolerance": optional(error),
         "error_rows": optional(text(200)),
         "cache": optional(one_of(*CACHES)),
         "measures": figures,
         "warnings": many(text(), 100),
     }
+
+    def __post_init__(self) -> None:
+        """Check the fields, and that heads and lengths fit each other."""
+        super().__post_init__()
+        if self.heads % self.kv_heads:
+            raise ValueError(f"kv_heads is {self.kv_heads}; it must divide heads, which is {self.heads}")
+        if self.causal and self.kv_len < self.q_len:
+            raise ValueError(
+                f"kv_len is {self.kv_len}; with a causal mask it must be at least q_len, which is {self.q_len}"
+            )
 
     @property
     def key(self) -> tuple[str | int | bool, ...]:

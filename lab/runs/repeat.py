@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from lab.runs.checks import Check, Record, number, optional, whole
+from lab.runs.checks import Check, Record, optional, seconds, whole
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,8 @@ class Repeat(Record):
     n: int
 
     CHECKS: ClassVar[Mapping[str, Check]] = {
-        "median_s": number(),
-        "q1_s": optional(number()),
-        "q3_s": optional(number()),
+        "median_s": seconds,
+        "q1_s": optional(seconds),
+        "q3_s": optional(seconds),
         "n": whole(),
     }

@@ -8,9 +8,23 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
-from lab.runs.checks import Check, Record, many, one_of, optional, pattern, record, table, text, whole
+from lab.runs.checks import (
+    Check,
+    Record,
+    many,
+    moment,
+    one_of,
+    optional,
+    pattern,
+    rate,
+    record,
+    table,
+    table_of,
+    text,
+    whole,
+)
 from lab.runs.point import Point
-from lab.runs.spec import JobSpec
+from lab.runs.spec import MAX_THREADS, JobSpec
 
 SCHEMA_VERSION = 2
 """Raised when a field is added that an older lab would not know; lab/runs/store.py says what each one brought."""
@@ -18,7 +32,11 @@ RUN_STATUSES = ("running", "finished", "cancelled", "crashed", "out_of_memory", 
 RUN_ID = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}"
 MAX_POINTS = 20_000
 
-_time = pattern(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "a UTC time such as 2026-01-31T12:00:00Z")
+_environment = table_of(
+    **dict.fromkeys(("device_kind", "device_name", "dtype", "torch", "os"), optional(text(400))),
+    threads=optional(whole(1, MAX_THREADS)),
+)
+_ceilings = table_of(flops_per_s=optional(rate), copy_bytes_per_s=optional(rate), how=optional(text()))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,15 +83,15 @@ class Run(Record):
         "run_id": pattern(RUN_ID, "letters, digits, dots, dashes and underscores"),
         "spec": record(JobSpec),
         "schema": whole(1),
-        "environment": table,
-        "ceilings": optional(table),
+        "environment": _environment,
+        "ceilings": optional(_ceilings),
         "points": many(record(Point), MAX_POINTS),
         "tables": table,
         "status": one_of(*RUN_STATUSES),
         "message": optional(text()),
         "warnings": many(text(), 1000),
-        "created_utc": optional(_time),
-        "finished_utc": optional(_time),
+        "created_utc": optional(moment),
+        "finished_utc": optional(moment),
         "recorded_on": optional(text(200)),
         "source": optional(text(1000)),
         "title": optional(text(100)),

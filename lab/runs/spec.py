@@ -58,6 +58,7 @@ MAX_BATCH = 65_536
 MAX_HEADS = 4096
 MAX_HEAD_DIM = 4096
 MAX_CELLS = 64
+MAX_THREADS = 4096
 MAX_REPEATS = 100
 MAX_SAMPLES = 10_000  # of one cell
 
@@ -126,7 +127,7 @@ class JobSpec(Record):
         "implementations": many(one_of(*IMPLEMENTATIONS), len(IMPLEMENTATIONS)),
         "rounds": whole(1, 1000),
         "seed": whole(0),
-        "threads": optional(whole(1, 4096)),
+        "threads": optional(whole(1, MAX_THREADS)),
         "warm_heap": flag,
         "quick": flag,
         "model": pattern(r"[a-z0-9][a-z0-9._-]{0,59}", "the name of a model, such as gpt2 or llama-3-8b"),

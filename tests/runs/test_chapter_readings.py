@@ -189,7 +189,7 @@ def test_terms() -> None:
     "environment",
     [
         {"device_kind": "cuda", "multiprocessors": True, "compute_capability": "fast"},
-        {"device_kind": ["cpu"], "threads": -3, "device_name": 5},
+        {"device_kind": None, "multiprocessors": [2], "compute_capability": {"major": 9}},
         {"device_kind": "mps"},
         {},
     ],
