@@ -1,5 +1,6 @@
 """Serving budget: the card's memory as a stacked bar, the sequences that fit, latency against throughput."""
 
+import math
 from dataclasses import replace
 
 import streamlit as st
@@ -44,11 +45,6 @@ def option(kv_type: str, memory: capacity.Capacity, name: str | None = None) -> 
     return serving.option(name or f"{kv_type} KV", model, T, scene.dtype, kv_type, memory)
 
 
-def memory_of(chosen) -> capacity.Capacity:
-    """A card's memory as asked for; where the driver's figure is not established, what is installed."""
-    return capacity.capacity(chosen, meaning) or capacity.capacity(chosen, capacity.INSTALLED)
-
-
 def sheet(chosen) -> tuple[Ceilings, bool]:
     """A card's data sheet, and whether it states a matmul rate for the scenario's type."""
     found = ceilings_of.of_card(chosen.id, scene.dtype)
@@ -76,6 +72,11 @@ def named_sequences(one: serving.Option) -> str:
 
 def memory_takeaway() -> str:
     """Sequences that fit, by KV type and were it MHA, and which capacity is meant."""
+    if needed > 1:
+        return (
+            f"{model.name} does not fit: its weights alone, {text(chosen.weight_bytes)}, take {whole(needed)} "
+            f"such cards, each filled to {share(capacity.USABLE)} of {memory.words}"
+        )
     told = [one for one in options if one is not chosen and one.name in TOLD]
     others = [f"{one.name} {whole(one.sequences)}" for one in told]
     return (
@@ -112,7 +113,7 @@ def families() -> dict[str, tuple[str, list[tuple[float, float]]]]:
         }
     compared = {key: catalog.card(key) for key in (*COMPARED_CARDS, card.id)}
     return {
-        f"card_{key}": (one.name, curve(option(kv_type, memory_of(one)), *sheet(one)))
+        f"card_{key}": (one.name, curve(option(kv_type, capacity.known(one, meaning)), *sheet(one)))
         for key, one in compared.items()
     }
 
@@ -169,7 +170,9 @@ def draw(run: Run | None) -> None:
 skeleton.opening(PAGE)
 left, right = skeleton.columns()
 with left:
-    cards = {key: one.name for key, one in catalog.hardware().items() if one.memory_bytes}
+    cards = {
+        key: one.name.removeprefix("NVIDIA ") for key, one in catalog.hardware().items() if one.memory_bytes
+    }
     card = catalog.card(controls.pick(PAGE, "card", "Card", {FIRST_CARD: cards[FIRST_CARD], **cards}))
     meanings_help = "The driver's total is what there is; the number on the box means GiB or 10⁹ bytes."
     meaning = controls.pick(PAGE, "meaning", "Its memory is", capacity.MEANINGS, meanings_help)
@@ -177,12 +180,13 @@ with left:
     kv_type = controls.pick(PAGE, "kv", "KV cache in", fitting, "Scales counted, where the type has some.")
     views = {MEMORY: "memory", BY_TYPE: "latency, by KV type", BY_CARD: "latency, by card"}
     shown = controls.pick(PAGE, "shown", "Show", views)
-    memory = memory_of(card)
+    memory = capacity.known(card, meaning)
     chosen = option(kv_type, memory)
     mha = capacity.as_multi_head(model)
     others = [option(name, memory) for name in fitting if name != kv_type]
     were = [serving.option(WERE_MHA, mha, T, scene.dtype, kv_type, memory)] if mha else []
     options = [one for one in (chosen, *others, *were) if one is not None]
+    needed = math.ceil(chosen.weight_bytes / memory.usable_bytes)
     st.metric(f"Sequences, T = {tokens_label(T)}", whole(chosen.sequences))
     if capacity.capacity(card, meaning) is None:
         st.caption(f"The driver's total of this card is not established; taken as {memory.words}.")
@@ -196,15 +200,17 @@ with left:
 with right:
     panel.live(draw)
 
+filled = rf"{digits(capacity.USABLE)} \cdot {latex.byte_count(memory.bytes, scene.binary)}"
+weights = latex.byte_count(chosen.weight_bytes, scene.binary)
 skeleton.formula(
     r"n = \left\lfloor \frac{u\,M - W}{\text{KV}(T)} \right\rfloor \qquad "
     r"t(n) \ge \max\!\left(\frac{\text{FLOPs}(n)}{P},\ \frac{W_\text{read} + n\,\text{KV}(T)}{\text{BW}}\right)",
     [
-        rf"n = \left\lfloor \frac{{{digits(capacity.USABLE)} \cdot "
-        rf"{latex.byte_count(memory.bytes, scene.binary)} - "
-        rf"{latex.byte_count(chosen.weight_bytes, scene.binary)}}}"
+        rf"n = \left\lfloor \frac{{{filled} - {weights}}}"
         rf"{{{latex.byte_count(chosen.sequence_bytes, scene.binary)}}} \right\rfloor = "
         rf"{latex.number(chosen.sequences)}"
+        if chosen.weight_bytes <= memory.usable_bytes
+        else rf"u\,M = {filled} \quad<\quad W = {weights}: \quad\text{{not one sequence}}"
     ],
 )
 limits, with_flops = sheet(card)
@@ -215,8 +221,15 @@ st.caption(
     f"u: the part of the memory that an engine takes, {share(capacity.USABLE)}, vLLM's default. "
     f"M: {memory.words}. W: {model.name}'s weights in {scene.dtype}; a step reads all but tables of which it "
     f"looks up a row. KV: {STORAGE[kv_type].what}. BW: the sheet's bandwidth, "
-    f"{scaled(limits.bytes_per_s, 'B/s')}. A step of batch {whole(max(1, chosen.sequences))} takes at least "
-    f"{seconds_text(full.seconds)}, limited by {full.limited_by}"
+    f"{scaled(limits.bytes_per_s, 'B/s')}. "
+    + (
+        f"A step of batch {whole(chosen.sequences)} takes at least {seconds_text(full.seconds)}, limited by "
+        f"{full.limited_by}"
+        if chosen.sequences
+        else f"Not one sequence fits. The weights alone take {whole(needed)} of these cards"
+        if needed > 1
+        else "Not one sequence fits beside the weights"
+    )
     + ("." if with_flops else f"; for {scene.dtype} no rate of this card is established: bytes alone count.")
 )
 reserve_left = memory.bytes - memory.usable_bytes
@@ -242,10 +255,11 @@ skeleton.gap(
         "How far single attention calls lie above their bound is on the page *KV cache*.",
     ]
 )
-weights_only = memory.bytes // chosen.sequence_bytes
+printed = capacity.capacity(card, capacity.SOLD)
 skeleton.misconception(
     "The memory printed on the card divided by a sequence's cache is how many users it serves.",
-    f"That would be {whole(weights_only)}. The weights take {text(chosen.weight_bytes)} "
+    f"That would be {whole(printed.bytes // chosen.sequence_bytes)}, of {printed.words}. The weights take "
+    f"{text(chosen.weight_bytes)} "
     f"({other_bytes(chosen.weight_bytes, scene.binary)}) first, and an engine leaves a reserve: "
     f"{named_sequences(chosen)}. And a full card answers each more slowly: every step reads every cache.",
 )

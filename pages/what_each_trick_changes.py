@@ -6,13 +6,14 @@ import streamlit as st
 
 from lab.cost import catalog
 from lab.cost.deployment import Deployment
-from lab.cost.guide import MIXED_ANSWERS, advise, problems
+from lab.cost.guide import MIXED_ANSWERS, advise, problems, resized
 from lab.cost.paging import BLOCK_TOKENS
 from lab.cost.techniques import TECHNIQUES
 from lab.cost.terms import TERMS, answer_steps
 from lab.runs import Run, default_spec
 from lab.view import (
     bars,
+    capacity,
     ceilings,
     controls,
     gaps,
@@ -45,6 +46,8 @@ VIEWS = {
     trick_runs.GROUPED: "grouped heads",
     trick_runs.STORAGES: "stored cache",
 }
+OWN = "own"
+CASES = {"source": "the source's", OWN: "my batch and T"}
 LENGTHS = (512, 1024, 2048)
 LONGEST_MEASURED = 8192
 ABBREVIATED = ("gqa", "mqa", "mla")
@@ -143,7 +146,11 @@ with left:
     )  # fmt: skip
     before = replace(plain, cached=False) if "kv-cache" in chosen else plain
     after, applied, refused = tricks.together(before, chosen)
-    found = [change for change in tricks.changes(before, after) if None not in (change.before, change.after)]
+    every_term = tricks.changes(before, after)
+    found = [change for change in every_term if None not in (change.before, change.after)]
+    unknown = [change.term for change in every_term if change not in found]
+    if unknown:
+        st.caption(f"Not modelled where K and V differ in width: {', '.join(unknown)}.")
     for name, reason in refused:
         st.caption(f":material/block: {TECHNIQUES[name].name} does not apply: {reason.rstrip('.')}.")
     shown = controls.pick(
@@ -238,15 +245,18 @@ st.caption(
 
 
 st.subheader("Which one fits my problem?", anchor=False)
-asked, on_card = st.columns(2)
+asked, of_size, on_card = st.columns(3)
 with asked:
     problem_id = controls.pick(PAGE, "problem", "Problem", QUESTIONS)
+with of_size:
+    own_case = controls.pick(PAGE, "case", "Sequences and tokens", CASES) == OWN
 with on_card:
     cards = {key: card.name for key, card in catalog.hardware().items() if card.memory_bytes}
     cards = {"h100-sxm": cards["h100-sxm"], **cards}
-    card = catalog.card(controls.pick(PAGE, "card", "Card", cards, "Its installed memory decides what fits."))
+    card = catalog.card(controls.pick(PAGE, "card", "Card", cards, "The memory its driver reports decides."))
 problem = next(one for one in problems(model) if one.id == problem_id)
-advice = advise(problem, card.memory_bytes)
+problem = resized(problem, scene.batch, scene.context) if own_case else problem
+advice = advise(problem, capacity.known(card).bytes)
 st.markdown(verdict(advice, scene.binary))
 st.dataframe(guide_table(advice, scene.binary), hide_index=True, height="content", key=f"{PAGE}_guide")
 

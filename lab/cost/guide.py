@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from lab.cost.deployment import Deployment
 from lab.cost.shapes import ModelShape
 from lab.cost.techniques import TECHNIQUES, Effect, effects
-from lab.cost.terms import memory_bytes, sequences_that_fit
+from lab.cost.terms import TERMS, memory_bytes, sequences_that_fit
 
 FIT = "sequences that fit"
 
@@ -45,6 +45,7 @@ class Option:
     effects: tuple[Effect, ...]
     memory_bytes: int | None
     fits: bool | None  # None where memory does not decide, or is not modelled
+    unknown: tuple[str, ...] = ()  # deciding terms that are not modelled before or after
 
     @property
     def helps(self) -> bool:
@@ -145,6 +146,22 @@ def _serving_problems(serving: Deployment) -> tuple[Problem, ...]:
     )
 
 
+def resized(problem: Problem, batch: int, context: int) -> Problem:
+    """State a problem for other sizes.
+
+    Args:
+        problem: from `problems`.
+        batch: sequences.
+        context: tokens of each.
+
+    Returns:
+        The problem; what a sequence may grow to stays, unless the context is longer.
+    """
+    case = problem.deployment
+    longest = max(context, case.max_context) if case.max_context > case.context else context
+    return replace(problem, deployment=replace(case, batch=batch, context=context, max_context=longest))
+
+
 def advise(problem: Problem, device_bytes: int) -> Advice:
     """Try every technique of a problem.
 
@@ -191,4 +208,6 @@ def _try(problem: Problem, technique_id: str, device_bytes: int) -> Option:
             found.append(Effect(FIT, "sequences", before, after))
     need = memory_bytes(changed)
     fits = None if need is None or not problem.memory_decides else need <= device_bytes
-    return Option(technique_id, technique_id in problem.named, tuple(found), need, fits)
+    known = [name for name in problem.decides if name in TERMS]
+    unknown = tuple(name for name in known if None in (TERMS[name].value(base), TERMS[name].value(changed)))
+    return Option(technique_id, technique_id in problem.named, tuple(found), need, fits, unknown)

@@ -254,7 +254,7 @@ TERMS: dict[str, Term] = {
     ),
     "attention passes": Term("passes", kernel_count, "over memory, one layer's attention in prefill"),
     "attention peak": Term(
-        "bytes", score_peak_bytes, "live in one layer's attention call, beyond its inputs"
+        "bytes", score_peak_bytes, "live in one layer's attention call on a CUDA card, beyond its inputs"
     ),
     "weights": Term(
         "bytes", lambda d: weight_bytes(d.model, element_bytes(d.dtype)), "all parameters in the dtype"

@@ -63,6 +63,16 @@ def capacity(card: Hardware, meaning: str) -> Capacity | None:
     return Capacity(number * _GB, f"{whole(number)}·10⁹ bytes")
 
 
+def known(card: Hardware, meaning: str = DRIVER) -> Capacity | None:
+    """A card's memory as asked for; where the driver's figure is not established, what is installed.
+
+    Args:
+        card: of the catalogue, with its installed memory known.
+        meaning: as for `capacity`.
+    """
+    return capacity(card, meaning) or capacity(card, INSTALLED)
+
+
 def as_multi_head(model: ModelShape) -> ModelShape | None:
     """The model with a K and V head of its own for every query head, the larger projections included.
 

@@ -30,7 +30,7 @@ def guide_table(advice: Advice, binary: bool) -> pd.DataFrame:
     for option in advice.options:
         row = {
             "technique": TECHNIQUES[option.technique].name,
-            "solves it": "yes" if option.technique in advice.solved_by else "no",
+            _asked(advice): "yes" if option.technique in advice.solved_by else _no(advice, option),
             "the source names it": "yes" if option.named else "no",
         }
         if advice.problem.memory_decides and option.memory_bytes is not None:
@@ -59,9 +59,27 @@ def verdict(advice: Advice, binary: bool) -> str:
             else f"It needs {need} of the card's {have}."
         )
     solved = ", ".join(TECHNIQUES[name].name for name in advice.solved_by)
-    alone = "fits" if problem.memory_decides else "improves a term that decides"
-    sentences.append(f"**With one technique, {alone}: {solved or 'none of these'}.**")
+    if problem.memory_decides and advice.fits:
+        sentences.append("**There is nothing to solve on this card;** the table says what each would save.")
+    elif problem.memory_decides:
+        sentences.append(f"**One technique that makes it fit: {solved or 'none of these'}.**")
+    else:
+        sentences.append(f"**What helps by itself: {solved or 'none of these'}.**")
+    unknown = dict.fromkeys(name for option in advice.options for name in option.unknown)
+    if unknown:
+        sentences.append(f"Not modelled where K and V differ in width: {', '.join(unknown)}.")
     return " ".join(sentences)
+
+
+def _asked(advice: Advice) -> str:
+    """The column's question."""
+    return "fits then" if advice.problem.memory_decides else "helps"
+
+
+def _no(advice: Advice, option: Option) -> str:
+    """No, or not known."""
+    decided = advice.problem.memory_decides and option.fits is not None
+    return "not modelled" if option.unknown and not decided else "no"
 
 
 def _effects(option: Option, binary: bool) -> str:
@@ -71,4 +89,5 @@ def _effects(option: Option, binary: bool) -> str:
         f"{amount(effect.after, effect.unit, binary)}"
         for effect in option.effects
     )
-    return "; ".join(words) or "none of them moves"
+    unknown = (f"{name}: not modelled" for name in option.unknown)
+    return "; ".join((*words, *unknown)) or "none of them moves"

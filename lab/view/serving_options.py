@@ -137,5 +137,7 @@ def memory_bars(options: list[Option], palette: Palette, binary: bool) -> Bars:
         Part(ACTIVATIONS, palette.ramp[0]),
         Part(RESERVE, faded(palette.roles["limit"], palette)),
     )
-    limits = [(float(capacity.usable_bytes), "usable"), (float(capacity.bytes), "card")]
+    apart = capacity.bytes - capacity.usable_bytes > 0.06 * max(at for _, at, _ in ends)
+    names = ("usable", "card") if apart else ("", "usable, card")
+    limits = list(zip((float(capacity.usable_bytes), float(capacity.bytes)), names, strict=True))
     return Bars([one.name for one in options], parts, segments, ends, limits)

@@ -26,6 +26,10 @@ CACHED_TOKENS = (990, 37, 70, 9, 250, 45, 130, 61)
 """Tokens that eight requests have so far, one long among short ones: an example, not a measurement."""
 
 
+NUMBERED = 0.045
+"""Part of the axis that a request needs to bear its number: half a chart is 330 pixels wide, at least."""
+
+
 @dataclass(frozen=True)
 class Change:
     """One term before and after the chosen techniques; None where the lab does not model it."""
@@ -88,7 +92,8 @@ def ratio(factor: Fraction | float) -> str:
     """A factor in words: "÷ 8", "× 1.5" or "unchanged"."""
     if factor == 1:
         return SAME
-    return f"÷ {digits(float(1 / factor))}" if factor < 1 else f"× {digits(float(factor))}"
+    size = digits(float(1 / factor if factor < 1 else factor))
+    return "almost as before" if size == "1" else f"{'÷' if factor < 1 else '×'} {size}"
 
 
 def factor_axis(found: Sequence[Change]) -> Axis:
@@ -224,7 +229,8 @@ def schedule_bars(turns: Sequence[Turn], palette: Palette) -> Bars:
             segments.append(Segment(row, "idle", at, turn.start, "nobody's turn"))
             name, steps = f"request {turn.request + 1}", turn.end - turn.start
             what = f"{name}: {whole(steps)} tokens"
-            segments.append(Segment(row, "answering", turn.start, turn.end, what, str(turn.request + 1)))
+            number = str(turn.request + 1) if steps >= NUMBERED * last else ""
+            segments.append(Segment(row, "answering", turn.start, turn.end, what, number))
             at = turn.end
         segments.append(Segment(row, "idle", at, last, "nobody's turn"))
     parts = (Part("answering", palette.roles[WEIGHTS]), Part("idle", palette.grid))

@@ -93,12 +93,19 @@ def test_paging_reserves_whole_blocks_and_wastes_less() -> None:
 @pytest.mark.parametrize("problem", problems(LLAMA_2), ids=lambda problem: problem.id)
 def test_the_guide_answers_each_question_by_its_numbers(problem: Any) -> None:
     assert set(guide_table.QUESTIONS) == {one.id for one in problems(LLAMA_2)}
-    advice = advise(problem, catalog.card("h100-sxm").memory_bytes)
+    advice = advise(problem, capacity.known(catalog.card("h100-sxm")).bytes)
     at = open_page(TRICKS, model="llama-2-7b", **{f"{TRICKS}_problem": problem.id})
     assert guide_table.verdict(advice, True) in words(at)
     rows = guide_table.guide_table(advice, True)
-    solving = set(rows[rows["solves it"] == "yes"]["technique"])
+    solving = set(rows[rows["fits then" if problem.memory_decides else "helps"] == "yes"]["technique"])
     assert solving == {TECHNIQUES[name].name for name in advice.solved_by}
+
+
+def test_the_guide_takes_the_scenarios_sizes_and_says_where_nothing_is_to_solve() -> None:
+    state = {f"{TRICKS}_problem": "cache-memory", f"{TRICKS}_case": "own"}
+    said = words(open_page(TRICKS, model="llama-2-7b", batch=3, context=2048, **state))
+    assert "3 × 2,048 tokens" in said
+    assert "nothing to solve on this card" in said
 
 
 # Serving budget
@@ -154,6 +161,12 @@ def test_a_model_too_large_for_the_card_says_so() -> None:
     at.run()
     assert faults(at) == []
     assert "not one sequence" in at.subheader[0].value
+    assert "The weights alone take 38 of these cards" in words(at)
+    assert "at least" not in words(at).split("limited by")[0].split("BW: the sheet's")[-1]
+
+
+def test_what_the_card_prints_is_not_what_the_driver_reports() -> None:
+    assert "That would be 74, of 80·10⁹ bytes" in words(open_page(SERVING, **H100))
 
 
 # Training and rules
