@@ -58,9 +58,8 @@ WATCH = """patience => { window.step = new Promise((done, fail) => {
 
 def step_ms(page: Any, slider: str, key: str) -> float:
     """Press a key on a slider; the time until a chart is painted anew."""
-    page.locator(f".st-key-{slider} input[type=range]").focus()
     page.evaluate(WATCH, PATIENCE_MS)
-    page.keyboard.press(key)
+    page.locator(f".st-key-{slider} input[type=range]").press(key)
     taken = page.evaluate("window.step")
     settle(page)
     return float(taken)
