@@ -1,4 +1,4 @@
-"""Whole model: GPT-2's time by module, its tensors by size, and what the logits take of both."""
+"""Whole model: GPT-2's time by module or a model's FLOPs, its tensors by size, and what the logits take."""
 
 import streamlit as st
 
@@ -112,10 +112,14 @@ def text(count: float) -> str:
 skeleton.opening(PAGE)
 left, right = skeleton.columns()
 with left:
-    shown = controls.pick(PAGE, "shown", "Show", {MODULES: "time by module", LENGTHS: "time by length"})
-    attention = controls.choice(
-        PAGE, "attention", "Attention", {modules.EAGER: "Eager", modules.SDPA: "SDPA"}
-    )
+    by_module = "time by module" if view.timed else "FLOPs by product"
+    shown = controls.pick(PAGE, "shown", "Show", {MODULES: by_module, LENGTHS: "time by length"})
+    attention = modules.EAGER
+    if view.timed and shown == MODULES:
+        ways = {modules.EAGER: "Eager", modules.SDPA: "SDPA"}
+        attention = controls.choice(PAGE, "attention", "Attention", ways)
+    elif view.only_counted and shown == MODULES:
+        st.caption(view.only_counted)
     logits = controls.choice(
         PAGE, "logits", "Logits of", {"all": "All", "last": "Last"},
         "Training and scoring need the logits of all positions; generating needs the last one's.",
@@ -125,7 +129,8 @@ with left:
     spec = default_spec(
         "model", device=scene.device, dtype=measured_dtype, threads=here.threads(), quick=True
     )
-    panel = Panel(PAGE, spec, scene.binary, note=dtype_reason)
+    of_gpt2 = None if model.id == whole_pass.RECORDED_MODEL else "Measures GPT-2 small, at its own sizes."
+    panel = Panel(PAGE, spec, scene.binary, note=" ".join(filter(None, (of_gpt2, dtype_reason))) or None)
     panel.controls(on_press=show_lengths)
 with right:
     panel.live(draw)
@@ -170,13 +175,29 @@ skeleton.formula(
 )
 
 
+def faster() -> str:
+    """The most that attention in no time would gain, where the modules are timed; their FLOPs do not say it."""
+    found, device = shown_modules()
+    if device is None:
+        return ""
+    part = modules.amount_of(found, modules.ATTENTION) / sum(module.amount for module in found)
+    how = "SDPA" if attention == modules.SDPA else "eager"
+    return (
+        f"On {device} {how} attention takes {share(part)} of the predicted time: done in no time at all, the "
+        f"pass would be {times(1 / (1 - part))} as fast. FLOPs do not show it."
+    )
+
+
 measured = view.measured(panel.run())
 peaks = [f"{whole(row['tokens'])} tokens: {text(row['peak_extra_mib'] * MIB)}" for row in view.rows()]
 said = [view.gap()]
 if peaks:
+    longest = max(row["tokens"] for row in view.rows())
+    recorded_work = Workload(B, longest, longest, whole_pass.RECORDED_TYPE, True)
     said.append(
         f"Recorded peaks beside the weights in {whole_pass.RECORDED_TYPE}: {'; '.join(peaks)}. The logits of "
-        "all positions are most of them."
+        f"all positions are most of them: at {whole(longest)} tokens {text(budget(model, recorded_work).logits_bytes)} "
+        f"in {whole_pass.RECORDED_TYPE}."
     )
 said.append(
     f"Whole passes measured on this machine: {len(measured)}."
@@ -187,7 +208,7 @@ skeleton.gap(said)
 total = every.matmul_flops
 skeleton.misconception(
     "A faster attention kernel makes the model that much faster.",
-    f"Only its share. At {whole(tokens)} tokens the attention core holds "
+    f"Only its share. {faster()} At {whole(tokens)} tokens the attention core holds "
     f"{share(float(every.attention_share))} of the FLOPs of {model.name}; the LM head over all positions "
     f"holds {share(every.lm_head_flops / total)}. While generating, its last row alone is needed.",
 )
