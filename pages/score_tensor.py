@@ -13,7 +13,7 @@ from lab.view.caveats import caveats
 from lab.view.format import bytes_text, digits, flops_text, other_bytes, tokens_label, whole
 from lab.view.frames import Extras, Mark
 from lab.view.measure_panel import Panel
-from lab.view.palette import FUSED, MATH, NAIVE, role_of
+from lab.view.palette import FUSED, MATH, NAIVE, NAMES, role_of
 
 navigation.guard()
 
@@ -22,7 +22,7 @@ LENGTHS = (512, 1024, 2048, 4096)
 LONGEST_MEASURED = 16_384
 SCORES = "scores"
 IMPLEMENTATION = {NAIVE: "naive", MATH: "math", FUSED: "flash"}
-LABELS = {SCORES: "one score tensor", NAIVE: "naive", MATH: "math", FUSED: "SDPA (fused)"}
+LABELS = {SCORES: "one score tensor"} | NAMES
 
 scene, palette = scenario.current(), scenario.theme()
 model = scene.model

@@ -8,15 +8,16 @@ from lab.view.axes import Axis
 from lab.view.backend_table import plain_points
 from lab.view.format import digits
 from lab.view.frames import Mark
-from lab.view.palette import FUSED, LIMIT, MATH, NAIVE, Palette, role_of
+from lab.view.palette import LIMIT, NAMES, Palette, role_of
 from lab.view.points import REFUSALS
 from lab.view.prompt import Prompt
 
 TYPES = ("fp32", "fp16", "bf16")
 LABELS = {
-    f"{NAIVE}_reference": "naive", f"{MATH}_reference": "math", f"{FUSED}_reference": "SDPA (fused)",
-    f"{NAIVE}_here": "naive, here", f"{MATH}_here": "math, here", f"{FUSED}_here": "SDPA (fused), here",
-}  # fmt: skip
+    f"{role}_{where}": name + said
+    for where, said in (("reference", ""), ("here", ", here"))
+    for role, name in NAMES.items()
+}
 STEP = 0.1
 COMPARED = ("naive", "math", "flash", "efficient", "cudnn")
 SIGNIFICAND_BITS = {"bf16": 8, "fp16": 11, "fp32": 24}

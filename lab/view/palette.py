@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 NAIVE, MATH, FUSED, WEIGHTS, LIMIT = "naive", "math", "fused", "weights", "limit"
 ROLES = (NAIVE, MATH, FUSED, WEIGHTS, LIMIT)
+NAMES = {NAIVE: "naive", MATH: "math", FUSED: "SDPA (fused)"}
+"""What charts and sentences call an implementation by its role; tables say which kernel of it ran."""
 
 # Which role an implementation's name plays; naive attention in the lab is what transformers calls "eager".
 # The last five work block by block or on part of the keys: like a fused kernel, they never hold every score.

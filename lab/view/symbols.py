@@ -24,7 +24,7 @@ MEANINGS = {
     "u": "share of the memory that may be filled",
     "M": "memory of the card",
     "W": "bytes of the weights",
-    "W_read": "those that a step reads",
+    "W_read": "bytes of the weights that a step reads",
     "KV": "bytes of the cache",
     "k": "bytes of a token's key in one layer",
     "v": "bytes of a token's value",
