@@ -23,6 +23,7 @@ MOST_SECONDS = 1e7  # four months: nothing that one call takes, and far from wha
 LEAST_SECONDS = 1e-12  # less than a clock cycle
 LARGEST_ERROR = 1e40  # above the largest number of fp32, 3.4e38
 LARGEST_FIGURE = 1e30  # of what an experiment saw beyond time and memory
+MOST_ROWS, MOST_COLUMNS = 1000, 100  # of a printed table
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 """Control characters but tab and line feed, which steer a terminal, and halves of a character, which no file holds."""
 
@@ -198,6 +199,18 @@ def table_of(**checks: Check) -> Check:
         }
 
     return check
+
+
+def grid(value: Any, name: str) -> Any:
+    """Check the rows of a printed table: lists of plain values."""
+    many(many(plain, MOST_COLUMNS), MOST_ROWS)(value, name)
+    return value
+
+
+def titles(value: Any, name: str) -> Any:
+    """Check the names above a printed table's columns."""
+    many(text(200), MOST_COLUMNS)(value, name)
+    return value
 
 
 figure_name = pattern(r"[a-z][a-z0-9_]{0,59}", "lower-case letters, digits and underscores")

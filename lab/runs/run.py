@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from lab.runs.checks import (
     Check,
     Record,
+    grid,
     many,
     moment,
     one_of,
@@ -18,9 +19,9 @@ from lab.runs.checks import (
     pattern,
     rate,
     record,
-    table,
     table_of,
     text,
+    titles,
     whole,
 )
 from lab.runs.point import Point
@@ -86,7 +87,7 @@ class Run(Record):
         "environment": _environment,
         "ceilings": optional(_ceilings),
         "points": many(record(Point), MAX_POINTS),
-        "tables": table,
+        "tables": table_of(columns=titles, rows=grid),
         "status": one_of(*RUN_STATUSES),
         "message": optional(text()),
         "warnings": many(text(), 1000),
