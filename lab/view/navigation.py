@@ -104,7 +104,7 @@ ENTRIES = (
         "Lab",
         "claims",
         "Claims",
-        "Which figures of the two sources hold, which are wrong, and why?",
+        "Which figures of the chapter and the overview hold, which are wrong, and why?",
     ),
 )
 

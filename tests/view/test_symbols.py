@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from lab.view import symbols
+from lab.view import glossary, symbols
 from tests.view.pages import FILES, ROOT
 
 
@@ -22,6 +22,12 @@ def formula_of(file: str) -> str:
 @pytest.mark.parametrize("file", FILES)
 def test_every_symbol_of_a_pages_formula_is_in_the_table(file: str) -> None:
     assert set(symbols.used(formula_of(file))) <= set(symbols.MEANINGS)
+
+
+def test_every_symbol_of_the_glossary_is_in_the_table() -> None:
+    for term in glossary.terms():
+        unknown = set(symbols.used(term.formula)) - set(symbols.MEANINGS)
+        assert not unknown, term.term
 
 
 def test_a_symbol_has_one_meaning_and_a_meaning_one_symbol() -> None:
