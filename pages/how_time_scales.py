@@ -27,6 +27,7 @@ from lab.view.axes import TOKENS, Axis, seconds_axis, tokens_axis
 from lab.view.caveats import caveats
 from lab.view.format import digits, seconds_text, share, times, tokens_label, whole
 from lab.view.frames import Extras, Mark
+from lab.view.layer_kinds import shown_layer
 from lab.view.measure_panel import Panel
 from lab.view.palette import FUSED, MATH, NAIVE
 
@@ -40,8 +41,8 @@ LENGTHS = {TIME: None, CAUSAL: None, FIRST: (128, 1024)}
 # Hold a card at 128 tokens and a slow CPU at 128k; fixed, so that points arriving move nothing.
 SECONDS, RATIOS, FASTER = (1e-6, 1e3), (2.0,), (20.0,)
 REASONS = (
-    "At short contexts a launch costs more than the work, so the fitted exponent falls below two; it is "
-    "above two where scores fall out of a cache."
+    "At short contexts a launch costs more than the work, so the fitted exponent falls below two; bounds leave "
+    "launches out and run below the launch floor there. It is above two where scores fall out of a cache."
 )
 
 scene, palette = scenario.current(), scenario.theme()
@@ -62,11 +63,14 @@ def fitted(run: Run | None) -> list[slopes.Fit]:
 def time_takeaway(run: Run | None) -> str:
     """The exponents of one device in the number type shown, and their range."""
     found = [fit for fit in fitted(run) if fit.dtype in (scene.dtype, measured_dtype)]
-    first = [fit for fit in found if fit.where == found[0].where]
+    quiet = [fit for fit in found if not fit.noisy]
+    first = [fit for fit in quiet if fit.where == quiet[0].where]
     if not first:
-        return "Attention's time grows with the square of the context once the work outweighs the launch"
-    exponents = ", ".join(f"{fit.implementation} $T^{{{digits(fit.exponent)}}}$" for fit in first)
-    return f"Time grows as {exponents} ({first[0].range_text} tokens, {first[0].dtype}, {first[0].where})"
+        said = "Attention's time grows with the square of the context once the work outweighs the launch"
+    else:
+        exponents = ", ".join(f"{fit.name} $T^{{{digits(fit.exponent)}}}$" for fit in first)
+        said = f"Time grows as {exponents} ({first[0].range_text} tokens, {first[0].dtype}, {first[0].where})"
+    return f"{said}; this machine was too busy to say" if any(fit.noisy for fit in found) else said
 
 
 def grid() -> list[int]:
@@ -83,7 +87,7 @@ def badges(recorded: list[Mark], own: list[Mark], extra: list[str] | None = None
     """What kinds of figures the chart holds."""
     skeleton.badges(
         measured=bool(own), recorded_on=card if scene.recorded and recorded else None,
-        extra=[*skeleton.beyond(scene), *(extra or [])],
+        extra=[*skeleton.beyond(scene), *(extra or []), *points.looks(own)],
     )  # fmt: skip
 
 
@@ -188,6 +192,9 @@ with left:
         f"{whole(int(attention_pairs(2 * T, 2 * T, True)))}, causal",
     )
     panel.controls()
+    layer = shown_layer(model)
+    if layer:
+        st.caption(layer)
 with right:
     panel.live(draw)
 
@@ -199,7 +206,9 @@ found = fitted(times_run)
 if found:
     st.subheader(
         "An exponent belongs to a range: "
-        + "; ".join(f"{fit.implementation} {fit.dtype} {digits(fit.exponent)}" for fit in found)
+        + "; ".join(
+            f"{fit.name} {fit.dtype} {digits(fit.exponent)}" + " (noisy)" * bool(fit.noisy) for fit in found
+        )
         + f" over {found[0].range_text}",
         anchor=False,
     )
@@ -207,6 +216,8 @@ if found:
     st.caption(
         "Fitted by least squares on the logarithms. The columns with an arrow say by how much the time grew "
         "from one context to the next; where launches weigh, it grows less than the work."
+        + " The exponent in the source is the one that the recorded run's publication prints."
+        * any(fit.printed is not None for fit in found)
     )
 
 skeleton.formula(
@@ -222,7 +233,7 @@ skeleton.formula(
     + [
         rf"\frac{{\text{{causal pairs}}}}{{\text{{all pairs}}}} = \frac{{T(T+1)/2}}{{T^2}} = "
         rf"\frac{{{latex.number(causal_pairs)}}}{{{latex.number(full_pairs)}}} "
-        rf"= {digits(causal_pairs / full_pairs)}"
+        rf"= \frac{{1}}{{2}} + \frac{{1}}{{2T}} = {digits(causal_pairs / full_pairs, 6)}"
     ],
 )
 
@@ -231,15 +242,23 @@ scaling_marks = [
     *view.marks(times_run, points.time_mark, recorded=False),
 ]
 skeleton.gap(
-    gaps.times_text(
-        gaps.ratios(scaling_marks, kind, prompt.LABELS, lambda m: view.bound(m.series, int(m.x), times_run)),
-        where, REASONS, basis,
+    gaps.times_texts(
+        [
+            (
+                gaps.ratios(
+                    scaling_marks, kind, prompt.LABELS, lambda m: view.bound(m.series, int(m.x), times_run)
+                ),
+                where,
+                basis,
+            )
+            for kind, where, basis in (
+                ("measured", "this machine", view.forecast(times_run).kind),
+                ("recorded", limits.name, forecasts.BOUND),
+            )
+        ],
+        REASONS,
     )
-    for kind, where, basis in (
-        ("measured", "this machine", view.forecast(times_run).kind),
-        ("recorded", limits.name, forecasts.BOUND),
-    )
-)  # fmt: skip
+)
 masked = causal_ratio.of_traffic(view, NAIVE, T, limits, device="cuda")
 tiles = causal_ratio.of_tiles(view, T, device="cuda", threads=here.threads())
 skeleton.misconception(
@@ -250,7 +269,7 @@ skeleton.misconception(
     "whole tiles only"
     + (f": by their count it takes {digits(tiles, 2)} times as long." if tiles is not None else "."),
 )
-drawn = [(run, "this machine")] if run else []
-drawn += [(scene.recorded, card)] if scene.recorded else []
+sides = [(run, "this machine"), (scene.recorded, card)]
+drawn = [(of, name) for of, name in sides if of and points.has_heads_of(of, model)]
 skeleton.limits(caveats(drawn, ("scaling", "causal", "first_call")))
 skeleton.closing(PAGE)

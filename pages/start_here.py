@@ -27,6 +27,7 @@ from lab.view.axes import TOKENS, seconds_axis, tokens_axis
 from lab.view.caveats import caveats
 from lab.view.format import bytes_text, flops_text, scaled, seconds_text, share, tokens_label, whole
 from lab.view.frames import Extras, Mark
+from lab.view.layer_kinds import shown_layer
 from lab.view.measure_panel import Panel
 from lab.view.palette import FUSED, NAIVE, role_of
 
@@ -154,6 +155,9 @@ with left:
     )  # fmt: skip
     panel = Panel(PAGE, spec, scene.binary, note=dtype_reason)
     panel.controls()
+    layer = shown_layer(model)
+    if layer:
+        st.caption(layer)
 with right:
     panel.live(draw)
 
@@ -162,7 +166,7 @@ share_column, scores_column, cache_column = st.columns(3)
 work = budget(model, prefill(scene.batch, scene.context, scene.dtype))
 with share_column:
     st.metric(
-        "Attention's share of the prompt's matmul FLOPs",
+        "Attention, of all matmul FLOPs",
         share(float(work.attention_share)),
         help=f"{flops_text(work.core_flops)} of {flops_text(work.matmul_flops)}: causal pairs only, the LM "
         "head at every position",
@@ -179,13 +183,13 @@ bytes_each = BYTES_PER_ELEMENT[scene.dtype]
 fused_bound = attention_bound("flash", reference, **shape(scene.context, scene.dtype, "cuda"))
 skeleton.formula(
     r"\text{FLOPs} = 2\,B\,h\,\tfrac{T(T+1)}{2}\,(d_k + d_v) \qquad "
-    r"t \;\ge\; \sum_{\text{passes}} \max\!\left(\frac{\text{FLOPs}}{P},\ \frac{\text{bytes}}{W}\right)",
+    r"t \;\ge\; \sum_{\text{passes}} \max\!\left(\frac{\text{FLOPs}}{P},\ \frac{\text{bytes}}{\text{BW}}\right)",
     [
         rf"2 \cdot {scene.batch} \cdot {model.heads} \cdot \tfrac{{{latex.number(scene.context)} \cdot "
         rf"{latex.number(scene.context + 1)}}}{{2}} \cdot ({model.head_dim} + {model.head_dim_v}) "
         rf"= {latex.flop_count(flops(scene.context))}",
         rf"P = {latex.quantity(scaled(reference.flops_per_s, 'FLOP/s'))},\quad "
-        rf"W = {latex.quantity(scaled(reference.bytes_per_s, 'B/s'))}\quad\Rightarrow\quad "
+        rf"\text{{BW}} = {latex.quantity(scaled(reference.bytes_per_s, 'B/s'))}\quad\Rightarrow\quad "
         rf"t_\text{{SDPA}} \ge {latex.time(fused_bound.seconds)}",
     ],
 )
@@ -196,10 +200,12 @@ curves = {key: dict(curve) for key, curve in lines(run, list(TOKENS)).items()}
 both = [*marks_of(scene.recorded, recorded=True), *marks_of(run, recorded=False)]
 expected = lambda mark: curves[mark.series].get(mark.x)  # noqa: E731
 skeleton.gap(
-    gaps.times_text(gaps.ratios(both, kind, LABELS, expected), where, LAUNCH, basis)
-    for kind, where, basis in (
-        ("measured", "this machine", view.forecast(run).kind),
-        ("recorded", reference.name, forecasts.BOUND),
+    gaps.times_texts(
+        (
+            (gaps.ratios(both, "measured", LABELS, expected), "this machine", view.forecast(run).kind),
+            (gaps.ratios(both, "recorded", LABELS, expected), reference.name, forecasts.BOUND),
+        ),
+        LAUNCH,
     )
 )
 scores = score_bytes(scene.batch, model.heads, scene.context, scene.context, bytes_each)
@@ -210,7 +216,8 @@ skeleton.misconception(
     f"{bytes_text(scores, scene.binary)} in every step; the fused kernel never forms it. Its time is still "
     "quadratic in T.",
 )
-drawn = [(run, "this machine")] if run else []
-drawn += [(scene.recorded, ceilings.short_name(scene.recorded))] if scene.recorded else []
+drawn = [(run, "this machine")] if run and marks_of(run, recorded=False) else []
+if scene.recorded and marks_of(scene.recorded, recorded=True):
+    drawn.append((scene.recorded, ceilings.short_name(scene.recorded)))
 skeleton.limits(caveats(drawn, ("scaling", "selftest")))
 skeleton.closing(PAGE)

@@ -115,7 +115,11 @@ def measured_marks(view: Prompt, run: Run | None) -> list[Mark]:
         if causal and full and full.low:
             kind = causal.kind if full.kind == "measured" else full.kind
             spread = (causal.low / full.high, causal.high / full.low)
-            found.append(Mark(series, kind, float(length), causal.y / full.y, *spread))
+            found.append(
+                Mark(
+                    series, kind, float(length), causal.y / full.y, *spread, noisy=causal.noisy or full.noisy
+                )
+            )
     return found
 
 
@@ -156,7 +160,8 @@ def takeaway(view: Prompt, recorded: list[Mark], own: list[Mark], card: str) -> 
         own: marks of this machine's run.
         card: the recorded device, in words.
     """
-    marks, where = (own, "on this machine") if own else (recorded, f"on {card}")
+    quiet = points.clean(own)
+    marks, where = (quiet, "on this machine") if quiet else (recorded, f"on {card}")
     if not marks:
         tokens = view.scene.context
         ratio = of_tiles(view, tokens, device="cuda", threads=here.threads())

@@ -50,23 +50,27 @@ def marks(view: Prompt, run: Run | None, *, recorded: bool) -> list[Mark]:
             continue
         slow, fast = pair[NAIVE].timing, pair[FUSED].timing
         kind = points.kind_of(pair[FUSED], recorded=recorded)
+        noisy = any(point.status == "noisy" for point in pair.values())
         if slow and fast and fast.median_s:
-            found.append(_mark(WARM, kind, length, slow.median_s / fast.median_s))
+            found.append(_mark(WARM, kind, length, slow.median_s / fast.median_s, noisy))
         if slow and fast and slow.first_call_s and fast.first_call_s:
-            found.append(_mark(FIRST, kind, length, slow.first_call_s / fast.first_call_s))
+            found.append(_mark(FIRST, kind, length, slow.first_call_s / fast.first_call_s, noisy))
     return found
 
 
-def _mark(series: str, kind: str, length: int, ratio: float) -> Mark:
-    return Mark(series, kind, float(length), ratio, ratio, ratio)
+def _mark(series: str, kind: str, length: int, ratio: float, noisy: bool) -> Mark:
+    return Mark(series, kind, float(length), ratio, ratio, ratio, noisy=noisy)
 
 
 def dearest(run: Run | None) -> tuple[Point, float] | None:
-    """The point of a run whose first call exceeds its warm median most, and by how much."""
+    """The quiet point of a run whose first call exceeds its warm median most, and by how much."""
     timed = [
         (point, point.timing.first_call_s / point.timing.median_s)
         for point in (run.points if run else ())
-        if point.experiment in EXPERIMENTS and point.timing and point.timing.first_call_s
+        if point.experiment in EXPERIMENTS
+        and point.status != "noisy"
+        and point.timing
+        and point.timing.first_call_s
     ]
     return max(timed, key=lambda item: item[1], default=None)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from lab.view.forecasts import BOUND, PREDICTION
@@ -33,13 +33,13 @@ def ratios(
 
     Args:
         marks: the points of a chart.
-        kind: "measured" or "recorded".
+        kind: "measured", those still without a memory figure among them, or "recorded".
         labels: the name of each series.
         predicted: the line's value at a point, for points that carry no prediction; None where no line is.
     """
-    found = []
+    found, kinds = [], (kind, "pending") if kind == "measured" else (kind,)
     for mark in marks:
-        if mark.kind != kind:
+        if mark.kind not in kinds:
             continue
         expected = mark.predicted or predicted(mark)
         if expected:
@@ -69,6 +69,19 @@ def peaks_text(found: Sequence[Ratio], where: str) -> str:
     )
 
 
+def times_texts(sides: Iterable[tuple[Sequence[Ratio], str, str]], reasons: str) -> list[str]:
+    """How measured times of several devices compare with bounds or predictions; each basis is explained once.
+
+    Args:
+        sides: of each device measured over the bound, the device in words, and BOUND or PREDICTION.
+        reasons: why times lie above the bound here.
+    """
+    told = [(found, basis, _times(found, where, basis)) for found, where, basis in sides]
+    bases = dict.fromkeys(basis for found, basis, _ in told if found)
+    explained = [_BASES[basis] for basis in bases] + ([reasons] if bases else [])
+    return [*(text for *_, text in told), *([" ".join(explained)] if explained else [])]
+
+
 def times_text(found: Sequence[Ratio], where: str, reasons: str, basis: str = BOUND) -> str:
     """How measured times compare with a bound or a prediction.
 
@@ -78,6 +91,10 @@ def times_text(found: Sequence[Ratio], where: str, reasons: str, basis: str = BO
         reasons: why times lie above the bound here.
         basis: BOUND or PREDICTION.
     """
+    return " ".join(times_texts([(found, where, basis)], reasons))
+
+
+def _times(found: Sequence[Ratio], where: str, basis: str) -> str:
     if not found:
         return f"Nothing measured on {where} fits this scenario."
     parts = []
@@ -85,7 +102,10 @@ def times_text(found: Sequence[Ratio], where: str, reasons: str, basis: str = BO
         own = [ratio.value for ratio in found if ratio.label == label]
         low, high = digits(min(own), 2), digits(max(own), 2)
         parts.append(f"{label}: {low}" if low == high else f"{label}: {low} to {high}")
-    text = f"**{_capital(where)}**, measured time over the {basis}: {'; '.join(parts)}. {_BASES[basis]} {reasons}"
+    text = f"**{_capital(where)}**, measured time over the {basis}: {'; '.join(parts)}."
+    loud = sum(ratio.mark.noisy for ratio in found)
+    if loud:
+        text += f" {'All' if loud == len(found) else loud} of these times are noisy: the machine was busy."
     if basis == BOUND and any(ratio.value < 1 for ratio in found):
         text += " A value below 1 means that part of the traffic stayed in a cache."
     return text

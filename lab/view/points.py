@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from lab.cost import BYTES_PER_ELEMENT
+from lab.cost.shapes import ModelShape
 from lab.runs import Point, Run
 from lab.runs.rows import rows
 from lab.view.format import bytes_text, flops_text, seconds_text, tokens_label
@@ -66,6 +67,12 @@ def time_mark(point: Point, series: str, *, recorded: bool) -> Mark | None:
     high = timing.median_s if timing.q3_s is None else timing.q3_s
     kind = kind_of(point, recorded=recorded)
     return Mark(series, kind, float(point.kv_len), timing.median_s, low, high, noisy=point.status == "noisy")
+
+
+def has_heads_of(run: Run, model: ModelShape) -> bool:
+    """Whether a run holds points with a model's heads: otherwise a page of that model draws none of it."""
+    names = ("heads", "kv_heads", "head_dim")
+    return any(all(getattr(point, name) == getattr(model, name) for name in names) for point in run.points)
 
 
 def clean(marks: Iterable[Mark]) -> list[Mark]:

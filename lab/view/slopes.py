@@ -11,6 +11,7 @@ import pandas as pd
 from lab.cost import fit_exponent
 from lab.runs import Point, Run
 from lab.view.format import digits, tokens_label
+from lab.view.palette import FUSED
 from lab.view.prompt import fused_or_naive
 
 
@@ -26,6 +27,7 @@ class Fit:
         lengths: contexts that it was fitted to, in order.
         steps: between neighbouring contexts, (from, to, times as long, exponent).
         printed: the exponent that the run's own publication states; None where it states none.
+        noisy: how many of the times fitted were taken while the machine was busy.
     """
 
     where: str
@@ -35,6 +37,14 @@ class Fit:
     lengths: tuple[int, ...]
     steps: tuple[tuple[int, int, float, float], ...]
     printed: float | None
+    noisy: int = 0
+
+    @property
+    def name(self) -> str:
+        """The implementation as the charts name it."""
+        if fused_or_naive(self.implementation) != FUSED:
+            return self.implementation
+        return "SDPA" if self.implementation == "sdpa" else f"SDPA ({self.implementation})"
 
     @property
     def range_text(self) -> str:
@@ -68,6 +78,7 @@ def fits(run: Run | None, where: str, shape: dict, shortest: int) -> list[Fit]:
 def _fit(
     where: str, key: tuple[str, str], points: Iterable[Point], shortest: int, printed: dict[str, float]
 ) -> Fit | None:
+    points = list(points)
     times = {point.kv_len: point.timing.median_s for point in points if point.timing}
     ordered = sorted(times)
     lengths = tuple(length for length in ordered if length >= shortest)
@@ -87,6 +98,7 @@ def _fit(
         lengths,
         tuple(steps),
         printed.get(f"{dtype}_{implementation}"),
+        sum(point.status == "noisy" and point.kv_len in lengths for point in points),
     )
 
 
@@ -100,7 +112,8 @@ def table(found: Iterable[Fit]) -> pd.DataFrame:
             "type": fit.dtype,
             "exponent": digits(fit.exponent),
             "fitted over": fit.range_text,
-            "printed": "" if fit.printed is None else digits(fit.printed),
+            "exponent in the source": "" if fit.printed is None else digits(fit.printed),
+            "noisy": f"{fit.noisy} of {len(fit.lengths)} times" if fit.noisy else "",
         }
         row |= {
             f"{tokens_label(first)} → {tokens_label(second)}": f"×{digits(factor)}"

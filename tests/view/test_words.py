@@ -99,8 +99,8 @@ def test_nothing_measured_is_said_so() -> None:
 def test_the_limits_follow_the_run_that_is_shown() -> None:
     plain = caveats([(run(point()), "this machine")], ("scaling",))
     assert "other than those measured (this machine, 12 heads of 64);" in plain
-    twice = caveats([(run(point()), "this machine"), (run(point(heads=16)), "this machine")], ("scaling",))
-    assert "(this machine, 12 heads of 64, 16 heads of 64 on 12 KV heads)" in twice
+    twice = caveats([(run(point()), "this machine"), (run(point(heads=24)), "this machine")], ("scaling",))
+    assert "(this machine, 12 heads of 64, 24 heads of 64 on 12 KV heads)" in twice
     assert "No FlashAttention kernel ran on this machine." in plain
     flash = run(point(implementation="flash", kernel="flash_fwd_kernel", heads=32, kv_heads=8, head_dim=128))
     with_flash = caveats([(flash, "this machine")], ("scaling",))
