@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from lab.measure.attention import reference
+from lab.measure.device import DTYPES
 
 ROUNDINGS = 16
 ROUNDINGS_PER_ROOT_KEY = 4
@@ -32,6 +33,49 @@ SCORE_SIZE = 6.0  # of random inputs; what the roundings above allow for
 
 
 @dataclass(frozen=True)
+class Form:
+    """What kind of tensor an output must be: a kernel of less precision, or elsewhere, is another kernel.
+
+    Args:
+        shape: of the whole output, also where rows are sampled.
+        dtype: of the inputs, and so of the output.
+        device: where the inputs lie, and so the output.
+    """
+
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    device: torch.device
+
+    @classmethod
+    def of(cls, tensor: Tensor, *, last: int | None = None) -> Form:
+        """Take the form of a tensor.
+
+        Args:
+            tensor: such as Q, whose form the output of attention has.
+            last: size of the last dimension, where it differs.
+        """
+        shape = tuple(tensor.shape) if last is None else (*tensor.shape[:-1], last)
+        return cls(shape, tensor.dtype, tensor.device)
+
+    def fault(self, output: object) -> str | None:
+        """Say in words what keeps an output from being of this form; None when nothing does."""
+        if not isinstance(output, Tensor):
+            return f"the output is no tensor but of the type {type(output).__name__}"
+        if output.dtype != self.dtype:
+            return f"the output is {_name(output.dtype)}, the inputs are {_name(self.dtype)}"
+        if output.device != self.device:
+            return f"the output lies on {output.device}, the inputs on {self.device}"
+        if tuple(output.shape) != self.shape:
+            return f"the output has the shape {tuple(output.shape)} instead of {self.shape}"
+        return None if output.layout == torch.strided else f"the output is {output.layout}, no plain tensor"
+
+
+def _name(dtype: torch.dtype) -> str:
+    known = {found: name for name, found in DTYPES.items()}
+    return known.get(dtype, str(dtype).removeprefix("torch."))
+
+
+@dataclass(frozen=True)
 class Truth:
     """The float64 result of one call: which query rows, and their values.
 
@@ -39,11 +83,13 @@ class Truth:
         rows: indices of the rows, or None for all.
         values: (batch, heads, number of rows, head_dim) in float64.
         kv_len: keys that were summed over.
+        form: what kind of tensor the output must be.
     """
 
     rows: Tensor | None
     values: Tensor
     kv_len: int
+    form: Form
 
     @property
     def rows_text(self) -> str:
@@ -93,7 +139,8 @@ def truth(
         inner = torch.randperm(q.shape[2] - 2, generator=generator)[: SAMPLED_ROWS - 2] + 1
         ends = torch.tensor([0, q.shape[2] - 1])
         rows = torch.cat([ends, inner]).sort().values
-    return Truth(rows, reference(q, k, v, causal=causal, rows=rows, window=window), k.shape[2])
+    values = reference(q, k, v, causal=causal, rows=rows, window=window)
+    return Truth(rows, values, k.shape[2], Form.of(q, last=v.shape[-1]))
 
 
 def allowed_error(dtype: torch.dtype, kv_len: int) -> float:
@@ -111,12 +158,12 @@ def allowed_error(dtype: torch.dtype, kv_len: int) -> float:
     return ROUNDINGS * roundoff + ROUNDINGS_PER_ROOT_KEY * math.sqrt(kv_len) * roundoff_of_sums
 
 
-def check(output: Tensor, expected: Truth, slack: float = 1.0) -> Accuracy:
+def check(output: object, expected: Truth, slack: float = 1.0) -> Accuracy:
     """Compare an output with the truth, row by row.
 
     Args:
-        output: (batch, heads, q_len, head_dim), as the implementation returned it.
-        expected: what it must be.
+        output: (batch, heads, q_len, head_dim), as the implementation returned it, whatever that is.
+        expected: what it must be; also in dtype, place and shape.
         slack: factor on what is accepted, for inputs whose scores are larger than SCORE_SIZE by it.
 
     Returns:
@@ -125,11 +172,11 @@ def check(output: Tensor, expected: Truth, slack: float = 1.0) -> Accuracy:
     A row's size is the largest value at its position in any head, at least the median over positions: where
     values cancel by chance a row is not held to less than its neighbours.
     """
+    unlike = expected.form.fault(output)
+    if unlike is not None or not isinstance(output, Tensor):
+        return Accuracy(None, 0.0, expected.rows_text, unlike)
     chosen = output if expected.rows is None else output[:, :, expected.rows.to(output.device)]
-    found = chosen.to(expected.values.device).double()
-    if found.shape != expected.values.shape:
-        shapes = f"{tuple(found.shape)} instead of {tuple(expected.values.shape)}"
-        return Accuracy(None, 0.0, expected.rows_text, f"the output has the shape {shapes}")
+    found = chosen.detach().to(expected.values.device).double()
     errors = (found - expected.values).abs().amax(dim=(0, 1, 3))
     sizes = expected.values.abs().amax(dim=(0, 1, 3))
     accepted = slack * allowed_error(output.dtype, expected.kv_len) * sizes.clamp(min=sizes.median())

@@ -12,7 +12,7 @@ from torch import Tensor
 from lab.cost.calls import AttentionCall
 from lab.measure.accuracy import Truth, check
 from lab.measure.case import Case, Plan
-from lab.measure.cells import Inputs, copies_for_cold_cache, draw_inputs
+from lab.measure.cells import Inputs, copies_for_cold_cache, draw_inputs, watched
 from lab.measure.implementations import IMPLEMENTATIONS
 from lab.measure.job import Job
 
@@ -53,7 +53,14 @@ def attention_case(
     turns = itertools.cycle(inputs)
     held = sum(tensor.nbytes for each in inputs for tensor in each)
     more = {"input_bytes": held, **more}
-    return Case(plan, lambda: function(*next(turns)), lambda output: check(output, expected), **more)
+    return Case(
+        plan,
+        lambda: function(*next(turns)),
+        lambda output: check(output, expected),
+        watched(inputs),
+        late=lambda: function(*inputs[0]),
+        **more,
+    )
 
 
 def named(name: str, causal: bool) -> Attention:

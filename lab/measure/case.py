@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
+
+from torch import Tensor
 
 from lab.cost.calls import AttentionCall
 from lab.measure.accuracy import Accuracy
 from lab.measure.device import Call
 from lab.measure.job import Job
-from lab.measure.kernels import attempt, is_out_of_memory, mismatch, observe
+from lab.measure.kernels import attempt, failure, is_out_of_memory, mismatch, observe
+from lab.measure.verification import CHANGED, fingerprint
 from lab.runs import Point
 
 
@@ -45,21 +48,25 @@ class Case:
         plan: what it is.
         run: runs it once and returns its output.
         judge: compares an output with the truth.
+        held: the tensors that a call reads, which must stay as they are; of sets that take turns the first two.
         measures: numbers known of it, by name.
         warnings: in words.
         predicted_peak_bytes: what lab.cost says of its peak, or None.
         input_bytes: all sets of inputs that take turns, or None where inputs are no tensors of attention.
         inspect: takes further numbers from an output, by name.
+        late: runs it once on the first set of inputs; None where there is one set.
     """
 
     plan: Plan
     run: Call
     judge: Callable[[Any], Accuracy]
+    held: Sequence[Tensor]
     measures: dict[str, float] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     predicted_peak_bytes: int | None = None
     input_bytes: int | None = None
     inspect: Callable[[Any], dict[str, float]] | None = None
+    late: Call | None = None
 
 
 @dataclass(frozen=True)
@@ -123,8 +130,9 @@ def examine_case(job: Job, case: Case) -> Checked | Point:
         case: the case.
 
     Returns:
-        The case as checked, or the point of one that may not be timed: refused, wrong or out of memory.
+        The case as checked, or the point of one that may not be timed: refused, wrong, crashed or out of memory.
     """
+    before = fingerprint(case.held)
     try:
         start = time.perf_counter()
         output, refusal = attempt(case.run)
@@ -133,12 +141,15 @@ def examine_case(job: Job, case: Case) -> Checked | Point:
         if refusal is not None:
             return case_point(job, case, "refused", reason=refusal)
         accuracy = case.judge(output)
-        if case.inspect is not None:
+        if case.inspect is not None and accuracy.max_abs_error is not None:
             case = replace(case, measures=case.measures | case.inspect(output))
         del output
-        kernel, backend = observe(case.run, job.device.kind)
     except (RuntimeError, MemoryError) as error:
         return short_of_memory(job, case.plan, error)
+    try:
+        kernel, backend = observe(case.run, job.device.kind)
+    except Exception as error:
+        return failed(job, case.plan, error)
     found: dict[str, Any] = {
         "kernel": kernel,
         "max_abs_error": accuracy.max_abs_error,
@@ -149,7 +160,24 @@ def examine_case(job: Job, case: Case) -> Checked | Point:
     if said:
         case = replace(case, warnings=(*case.warnings, said))
     checked = Checked(case, first_call_s, found)
-    return checked if accuracy.fault is None else checked.point(job, "wrong", reason=accuracy.fault)
+    fault = accuracy.fault or (CHANGED if fingerprint(case.held) != before else None)
+    return checked if fault is None else checked.point(job, "wrong", reason=fault)
+
+
+def failed(job: Job, plan: Plan, error: BaseException) -> Point:
+    """Record that a case raised in a later call than its first, which says nothing of the others.
+
+    Args:
+        job: where it happened.
+        plan: what was running.
+        error: what was raised.
+
+    Returns:
+        The point.
+    """
+    status, reason = failure(error)
+    error.__traceback__ = None  # it holds the tensors of the failed call
+    return plan_point(job, plan, status, reason=reason)
 
 
 def short_of_memory(job: Job, plan: Plan, error: BaseException) -> Point:

@@ -7,10 +7,10 @@ are paired. As in a grid, a case is first called, judged against float64 and wat
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from lab.measure.case import Case, Checked, Plan, examine_case, plan_point, short_of_memory, where
+from lab.measure.case import Case, Checked, Plan, examine_case, failed, plan_point, short_of_memory, where
 from lab.measure.cells import cache_state, clean_up, copies_for_cold_cache
 from lab.measure.device import OVERSUBSCRIBED
 from lab.measure.events import Events
@@ -21,6 +21,15 @@ from lab.measure.job import Job
 from lab.measure.memory import Need, guard
 from lab.measure.protocol import VariantError, time_variants
 from lab.measure.samples import Samples
+from lab.measure.verification import (
+    MEASURED,
+    fingerprint,
+    late_fault,
+    other_numbers,
+    refill,
+    unexplained,
+    withdrawn,
+)
 from lab.runs import Point
 
 
@@ -76,10 +85,32 @@ class CaseExperiment(Experiment):
             for plan in plans:
                 events.point(short_of_memory(job, plan, error))
             return
-        checked = list(examined(job, cases, events))
-        points = counted(job, checked) if part == "memory" else self._timed(job, checked, gate, events)
-        for point in points:
+        checked = list(examined(job, cases, events, lambda: self.cases(job, plans)))
+        before = [fingerprint(each.case.held) for each in checked]
+        told = counted(job, checked) if part == "memory" else self._timed(job, checked, gate, events)
+        points = list(told)
+        changed = [fingerprint(each.case.held) for each in checked] != before
+        for point in self._verified(job, checked, points, changed, events):
             events.point(point)
+
+    def _verified(
+        self, job: Job, checked: Sequence[Checked], points: list[Point], changed: bool, events: Events
+    ) -> list[Point]:
+        """Call every case that has a point to be accepted once more, on other numbers in the same place."""
+        by_key = {each.point(job, "ok").key: each.case for each in checked}
+        measured = [point for point in points if point.status in MEASURED]
+        cases = [by_key[point.key] for point in measured]
+        if not cases:
+            return points
+        events.progress(f"{where(cases[0].plan)}: other numbers, a later call")
+        try:
+            fresh = self.cases(other_numbers(job), [case.plan for case in cases])
+            judged = late_faults(job, cases, fresh, measured)
+        except (RuntimeError, MemoryError) as error:
+            judged = [short_of_memory(job, case.plan, error) for case in cases]
+        if changed and judged == measured:
+            judged = unexplained(measured)
+        return [*(point for point in points if point.status not in MEASURED), *judged]
 
     def _fitting(self, job: Job, part: str, events: Events, group: Sequence[Plan]) -> Iterator[Plan]:
         for plan in group:
@@ -110,9 +141,9 @@ class CaseExperiment(Experiment):
                     gate,
                     lambda what, here=here: events.progress(f"{here}: {what}"),  # type: ignore[misc]
                 )
-            except VariantError as failed:
-                lost = labels[failed.variant]
-                yield short_of_memory(job, lost.case.plan, failed.__cause__ or failed)
+            except VariantError as raised:
+                lost = labels[raised.variant]
+                yield failed(job, lost.case.plan, raised.__cause__ or raised)
                 cases = [each for each in cases if each is not lost]
                 continue
             turns = copies_for_cold_cache(job, first.call) if job.cold_cache(self.cold_cache) else 1
@@ -122,20 +153,26 @@ class CaseExperiment(Experiment):
             return
 
 
-def examined(job: Job, cases: Sequence[Case], events: Events) -> Iterator[Checked]:
+def examined(
+    job: Job, cases: Sequence[Case], events: Events, again: Callable[[], Sequence[Case]]
+) -> Iterator[Checked]:
     """Give the cases that passed; tell the points of those that did not.
 
     Args:
         job: where they run.
         cases: of one group.
         events: where points are told.
+        again: makes the cases anew, for their inputs.
 
     Returns:
-        The cases that may be timed.
+        The cases that may be timed; inputs that one of them changed are as before again.
     """
-    for case in cases:
+    for place, case in enumerate(cases):
+        before = fingerprint(case.held)
         events.progress(f"{case.plan.label} at {where(case.plan)}: first call, error, kernel")
         seen = examine_case(job, case)
+        if fingerprint(case.held) != before:
+            refill(case.held, again()[place].held)
         if isinstance(seen, Checked):
             yield seen
         else:
@@ -155,10 +192,32 @@ def counted(job: Job, cases: Sequence[Checked]) -> Iterator[Point]:
     for each in cases:
         try:
             peak = job.device.peak_extra_bytes(each.case.run)
-        except (RuntimeError, MemoryError) as error:
-            yield short_of_memory(job, each.case.plan, error)
+        except Exception as error:
+            yield failed(job, each.case.plan, error)
             continue
         yield each.point(job, "ok", peak_extra_bytes=peak or None)
+
+
+def late_faults(
+    job: Job, cases: Sequence[Case], fresh: Sequence[Case], points: Sequence[Point]
+) -> list[Point]:
+    """Judge a late call of each case on the numbers of its fresh twin.
+
+    Args:
+        job: where they run.
+        cases: that were timed or counted.
+        fresh: the same cases with other numbers.
+        points: those of the cases.
+
+    Returns:
+        The points; those that fail have lost their time and memory.
+    """
+    judged = []
+    for case, twin, point in zip(cases, fresh, points, strict=True):
+        refill(case.held, twin.held)
+        fault = late_fault(job, case.late or case.run, twin.judge, case.held)
+        judged.append(point if fault is None else withdrawn(point, *fault))
+    return judged
 
 
 def timed_point(job: Job, checked: Checked, samples: Samples, replay: Replay | None = None) -> Point:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import itertools
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,9 +23,10 @@ from lab.measure.accuracy import Truth, check
 from lab.measure.device import Call
 from lab.measure.implementations import IMPLEMENTATIONS
 from lab.measure.job import Job
-from lab.measure.kernels import attempt, is_out_of_memory, mismatch, observe
+from lab.measure.kernels import attempt, failure, is_out_of_memory, mismatch, observe
 from lab.measure.memory import guard
 from lab.measure.need import input_bytes
+from lab.measure.verification import CHANGED, WATCHED_SETS, fingerprint
 from lab.runs import Point
 
 Inputs = tuple[Tensor, Tensor, Tensor]
@@ -68,19 +70,41 @@ def draw_inputs(job: Job, call: AttentionCall, copies: int = 1) -> list[Inputs]:
     Returns:
         The sets, each (batch, heads, q_len, head_dim) and twice (batch, kv_heads, kv_len, head_dim).
     """
-    device = job.device.torch_device
-    generator = torch.Generator(device=device).manual_seed(job.spec.seed)
 
-    def draw(heads: int, length: int) -> Tensor:
+    def empty(heads: int, length: int) -> Tensor:
         size = (call.batch, heads, length, call.head_dim)
-        return torch.randn(size, generator=generator, dtype=job.torch_dtype, device=device)
+        return torch.empty(size, dtype=job.torch_dtype, device=job.device.torch_device)
 
     first = (
-        draw(call.heads, call.q_len),
-        draw(call.kv_heads, call.kv_len),
-        draw(call.kv_heads, call.kv_len),
+        empty(call.heads, call.q_len),
+        empty(call.kv_heads, call.kv_len),
+        empty(call.kv_heads, call.kv_len),
     )
+    fill(job, [first])
     return [first, *((first[0].clone(), first[1].clone(), first[2].clone()) for _ in range(copies - 1))]
+
+
+def fill(job: Job, inputs: Sequence[Inputs]) -> None:
+    """Write the numbers of the job's seed into sets of inputs, where they are.
+
+    Args:
+        job: device and seed.
+        inputs: sets, which all get the same numbers.
+    """
+    generator = torch.Generator(device=job.device.torch_device).manual_seed(job.spec.seed)
+    for place, tensor in enumerate(inputs[0]):
+        tensor.normal_(generator=generator)
+        for others in inputs[1:]:
+            others[place].copy_(tensor)
+
+
+def watched(inputs: Sequence[Inputs]) -> list[Tensor]:
+    """List the tensors that are compared before and after calls.
+
+    Args:
+        inputs: sets that take turns.
+    """
+    return [tensor for each in inputs[:WATCHED_SETS] for tensor in each]
 
 
 def copies_for_cold_cache(job: Job, call: AttentionCall) -> int:
@@ -142,8 +166,7 @@ def refuse_unfit(job: Job, implementation: str, call: AttentionCall, copies: int
     """
     need = guard(implementation, call, job.device, copies=copies, warm_heap=warm)
     if not need.fits:
-        sizes: dict[str, Any] = {"need_bytes": need.need_bytes, "have_bytes": need.have_bytes}
-        return job.point(implementation, call, "refused", reason=need.reason, **sizes)
+        return job.point(implementation, call, "refused", reason=need.reason, **need.sizes)
     limit = kernel_limit(
         implementation,
         heads=call.heads,
@@ -169,8 +192,23 @@ def examine(
         expected: what it must give.
 
     Returns:
-        A cell that may be timed, or the point of one that may not: refused, wrong or out of memory.
+        A cell that may be timed, or the point of one that may not: refused, wrong, crashed or out of memory.
+        Inputs that it changed are as before again.
     """
+    held = watched(inputs)
+    before = fingerprint(held)
+    seen = _examine(job, implementation, call, inputs, expected)
+    if fingerprint(held) == before:
+        return seen
+    fill(job, inputs)
+    if isinstance(seen, Cell):
+        return job.point(implementation, call, "wrong", backend=seen.backend, reason=CHANGED, **seen.found)
+    return seen
+
+
+def _examine(
+    job: Job, implementation: str, call: AttentionCall, inputs: list[Inputs], expected: Truth
+) -> Cell | Point:
     run = in_turn(implementation, call, inputs)
     try:
         start = time.perf_counter()
@@ -181,9 +219,12 @@ def examine(
             return job.point(implementation, call, "refused", reason=refusal)
         accuracy = check(output, expected)
         del output
-        kernel, backend = observe(run, job.device.kind)
     except (RuntimeError, MemoryError) as error:
         return out_of_memory(job, implementation, call, error)
+    try:
+        kernel, backend = observe(run, job.device.kind)
+    except Exception as error:
+        return failed(job, implementation, call, error)
     found: dict[str, Any] = {
         "kernel": kernel,
         "max_abs_error": accuracy.max_abs_error,
@@ -221,6 +262,23 @@ def out_of_memory(
     reason = f"{during}: {reason}" if during else reason
     error.__traceback__ = None  # it holds the tensors of the failed call
     return job.point(implementation, call, "out_of_memory", reason=reason)
+
+
+def failed(job: Job, implementation: str, call: AttentionCall, error: BaseException) -> Point:
+    """Record that an implementation raised in a later call than its first, which says nothing of the others.
+
+    Args:
+        job: where it happened.
+        implementation: what was running.
+        call: the shape.
+        error: what was raised.
+
+    Returns:
+        The point.
+    """
+    status, reason = failure(error)
+    error.__traceback__ = None  # it holds the tensors of the failed call
+    return job.point(implementation, call, status, reason=reason)
 
 
 def clean_up(job: Job) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lab.measure.accuracy import SAMPLED_ROWS, Truth
+from lab.measure.accuracy import SAMPLED_ROWS, Form, Truth
 from lab.measure.attention import float64_device
 
 ALL, LAST, BODY = "all logits", "last row of logits", "body"
@@ -129,15 +129,19 @@ def true_outputs(gpt2: Gpt2, tokens: Tensor) -> dict[str, Truth]:
     Returns:
         The truth by kind of output, shaped (batch, 1, rows, columns).
     """
-    where = float64_device(tokens.device)
+    here, where = tokens.device, float64_device(tokens.device)
     wide, tokens = copy.deepcopy(gpt2.models[EAGER]).to(where).double(), tokens.to(where)
     hidden = wide.transformer(tokens, use_cache=False).last_hidden_state
     length = tokens.shape[1]
     rows = torch.linspace(0, length - 1, min(length, SAMPLED_ROWS)).round().long()
     last = torch.tensor([length - 1])
     head = wide.lm_head.weight.T
+    batch, vocab = tokens.shape[0], head.shape[1]
+    shapes = {BODY: (batch, 1, *hidden.shape[1:]), ALL: (batch, 1, length, vocab), LAST: (batch, 1, 1, vocab)}
+    dtype = next(gpt2.models[EAGER].parameters()).dtype
+    forms = {wanted: Form(shape, dtype, here) for wanted, shape in shapes.items()}
     return {
-        BODY: Truth(None, hidden[:, None], length),
-        ALL: Truth(rows, (hidden[:, rows.to(hidden.device)] @ head)[:, None], length),
-        LAST: Truth(None, (hidden[:, last.to(hidden.device)] @ head)[:, None], length),
+        BODY: Truth(None, hidden[:, None], length, forms[BODY]),
+        ALL: Truth(rows, (hidden[:, rows.to(hidden.device)] @ head)[:, None], length, forms[ALL]),
+        LAST: Truth(None, (hidden[:, last.to(hidden.device)] @ head)[:, None], length, forms[LAST]),
     }

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from lab.measure.accuracy import Accuracy, Truth, check
+from lab.measure.accuracy import Accuracy, Form, Truth, check
 from lab.measure.attention import check_shapes, visible_keys
 
 GRADIENT_SLACK = 2.0
@@ -87,7 +87,8 @@ def true_gradients(step: Step, causal: bool) -> tuple[Truth, ...]:
             found = _one_head(*parts, upstream[sequence, heads], causal)
             for place, result in enumerate(found):
                 results[place][sequence, heads if place < 2 else head] = result
-    return tuple(Truth(None, result, k.shape[2]) for result in results)
+    forms = [Form.of(tensor) for tensor in (step.upstream, step.q, step.k, step.v)]
+    return tuple(Truth(None, result, k.shape[2], form) for result, form in zip(results, forms, strict=True))
 
 
 def _one_head(q: Tensor, k: Tensor, v: Tensor, upstream: Tensor, causal: bool) -> Results:
@@ -117,7 +118,7 @@ def judge(expected: tuple[Truth, ...], found: Results) -> Accuracy:
     """
     judged = []
     for place, (tensor, true) in enumerate(zip(found, expected, strict=False)):
-        accuracy = check(tensor.detach(), true, slack=GRADIENT_SLACK if place else 1.0)
+        accuracy = check(tensor, true, slack=GRADIENT_SLACK if place else 1.0)
         if accuracy.fault is not None:
             fault = f"{NAMES[place]}: {accuracy.fault}"
             return Accuracy(accuracy.max_abs_error, accuracy.tolerance, accuracy.rows, fault)

@@ -118,14 +118,14 @@ def attempt(call: Callable[[], Any]) -> tuple[Any, str | None]:
         call: what to run.
 
     Returns:
-        What the call returned and None, or None and the reasons. Running out of memory is no refusal: it
-        raises.
+        What the call returned and None, or None and the reasons, whatever was raised. Running out of memory is
+        no refusal: it raises.
     """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
             return call(), None
-        except RuntimeError as error:
+        except Exception as error:
             if is_out_of_memory(error):
                 raise
             return None, reason_text([str(warning.message) for warning in caught], error)
@@ -147,8 +147,37 @@ def reason_text(said: list[str], error: Exception) -> str:
         for text, following in itertools.pairwise([*texts, "because:"])
         if not (text.endswith("because:") and following.endswith("because:"))
     ]
-    last = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-    return " ".join([*dict.fromkeys(reasons), " ".join(last.split())])
+    return " ".join([*dict.fromkeys(reasons), " ".join(words_of(error).split())])
+
+
+def words_of(error: BaseException) -> str:
+    """Give the first line of an error; its type too where that is not PyTorch's usual one.
+
+    Args:
+        error: what was raised.
+
+    Returns:
+        Such as "KeyError: 'x'", never empty.
+    """
+    said, kind = str(error).strip().splitlines(), type(error).__name__
+    if not said:
+        return kind
+    return said[0] if isinstance(error, RuntimeError) else f"{kind}: {said[0]}"
+
+
+def failure(error: BaseException) -> tuple[str, str]:
+    """Give the status of a point whose implementation raised, and why in words.
+
+    Args:
+        error: what was raised.
+
+    Returns:
+        "out_of_memory" or "crashed", and a text.
+    """
+    if is_out_of_memory(error):
+        said = str(error).strip().splitlines()
+        return "out_of_memory", said[0] if said else "Python ran out of memory"
+    return "crashed", words_of(error)
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -10,6 +10,7 @@ from lab.measure import allocator
 from lab.measure.device import Device
 from lab.measure.implementations import IMPLEMENTATIONS
 from lab.measure.need import WARM_HEAP_FACTOR, input_bytes, needed_bytes
+from lab.runs.checks import LARGEST_INT
 
 __all__ = ["WARM_HEAP_FACTOR", "Need", "gib", "guard", "input_bytes", "predicted_peak"]
 
@@ -24,11 +25,22 @@ class Need:
     @property
     def fits(self) -> bool:
         """Whether the cell may run: nothing known speaks against it."""
+        if self.need_bytes > LARGEST_INT:
+            return False
         return self.have_bytes is None or self.need_bytes <= self.have_bytes
+
+    @property
+    def sizes(self) -> dict[str, int | None]:
+        """What a refused point records of it: nothing where need is past what a run can hold."""
+        if self.need_bytes > LARGEST_INT:
+            return {}
+        return {"need_bytes": self.need_bytes, "have_bytes": self.have_bytes}
 
     @property
     def reason(self) -> str:
         """The refusal in words."""
+        if self.need_bytes > LARGEST_INT:
+            return f"needs {gib(self.need_bytes)} of memory, more than any machine can address"
         have = 0 if self.have_bytes is None else self.have_bytes
         return f"needs {gib(self.need_bytes)} of memory, {gib(have)} may be taken"
 
@@ -54,8 +66,13 @@ def predicted_peak(implementation: str, call: AttentionCall, backend: str | None
         backend: for PyTorch's default dispatch, the backend it took.
 
     Returns:
-        Bytes, or None where lab.cost has no closed form for it.
+        Bytes, or None where lab.cost has no closed form for it, or they are past what a run can hold.
     """
+    peak = _peak(implementation, call, backend)
+    return None if peak is None or peak > LARGEST_INT else peak
+
+
+def _peak(implementation: str, call: AttentionCall, backend: str | None) -> int | None:
     name = IMPLEMENTATIONS[implementation].cost_name or backend
     if name is None:
         return None
@@ -81,7 +98,7 @@ def guard(
     Returns:
         Need and have. Without a closed form the output alone is counted beside the inputs.
     """
-    peak = predicted_peak(implementation, call, backend="flash")
+    peak = _peak(implementation, call, "flash")
     on_cpu = device.kind == "cpu"
     need = needed_bytes(call, peak, copies=copies, warm_heap=warm_heap and on_cpu)
     free = device.free_bytes()

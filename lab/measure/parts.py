@@ -7,11 +7,12 @@ interleave.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from lab.cost.calls import AttentionCall
-from lab.measure.accuracy import truth
+from lab.measure.accuracy import check, truth
 from lab.measure.cells import (
     Cell,
     Inputs,
@@ -20,8 +21,12 @@ from lab.measure.cells import (
     copies_for_cold_cache,
     draw_inputs,
     examine,
+    failed,
+    fill,
+    in_turn,
     out_of_memory,
     refuse_unfit,
+    watched,
 )
 from lab.measure.device import OVERSUBSCRIBED
 from lab.measure.events import Events
@@ -31,6 +36,7 @@ from lab.measure.job import Job
 from lab.measure.need import input_bytes
 from lab.measure.protocol import Protocol, VariantError, time_variants
 from lab.measure.samples import Samples
+from lab.measure.verification import MEASURED, fingerprint, late_fault, other_numbers, unexplained, withdrawn
 from lab.runs import Point
 
 
@@ -62,7 +68,10 @@ def time_part(grid: Grid, protocol: Protocol) -> None:
     for call, inputs, names in _shapes(grid, timed=True):
         cells = list(_examined(grid, call, inputs, names))
         numbers = protocol.sooner() if call == grid.calls[0] else protocol
-        for point in _timed(grid, call, cells, numbers, gate):
+        before = fingerprint(watched(inputs))
+        points = list(_timed(grid, call, cells, numbers, gate))
+        changed = fingerprint(watched(inputs)) != before
+        for point in _verified(grid, call, inputs, points, changed):
             grid.events.point(point)
 
 
@@ -73,13 +82,60 @@ def memory_part(grid: Grid) -> None:
         grid: the cells.
     """
     for call, inputs, names in _shapes(grid, timed=False):
-        for cell in _examined(grid, call, inputs, names):
-            try:
-                peak = grid.job.device.peak_extra_bytes(cell.run)
-            except (RuntimeError, MemoryError) as error:
-                grid.events.point(out_of_memory(grid.job, cell.implementation, call, error))
-                continue
-            grid.events.point(_point(grid.job, cell, "ok", peak_extra_bytes=peak or None))
+        cells = list(_examined(grid, call, inputs, names))
+        before = fingerprint(watched(inputs))
+        points = list(_counted(grid.job, cells))
+        changed = fingerprint(watched(inputs)) != before
+        for point in _verified(grid, call, inputs, points, changed):
+            grid.events.point(point)
+
+
+def _counted(job: Job, cells: Iterable[Cell]) -> Iterator[Point]:
+    """Count what one call of each cell holds."""
+    for cell in cells:
+        try:
+            peak = job.device.peak_extra_bytes(cell.run)
+        except Exception as error:
+            yield failed(job, cell.implementation, cell.call, error)
+            continue
+        yield _point(job, cell, "ok", peak_extra_bytes=peak or None)
+
+
+def _verified(
+    grid: Grid, call: AttentionCall, inputs: list[Inputs], points: Sequence[Point], changed: bool
+) -> list[Point]:
+    """Call every implementation that has a point to be accepted once more, on other numbers in the same place.
+
+    Args:
+        grid: the cells.
+        call: the shape.
+        inputs: its sets; the first gets the numbers.
+        points: of the shape, timed or counted.
+        changed: whether the inputs were changed meanwhile.
+
+    Returns:
+        The points; those that fail have lost their time and memory.
+    """
+    places = [place for place, point in enumerate(points) if point.status in MEASURED]
+    if not places:
+        return list(points)
+    job, first, judged = other_numbers(grid.job), inputs[:1], list(points)
+    grid.events.progress(f"T = {call.kv_len:,}: other numbers, a later call")
+    fill(job, first)
+    try:
+        expected = truth(*first[0], causal=call.causal, seed=job.spec.seed)
+    except (RuntimeError, MemoryError) as error:
+        during = "its second float64 reference"
+        for place in places:
+            judged[place] = out_of_memory(grid.job, points[place].implementation, call, error, during)
+        return judged
+    for place in places:
+        run = in_turn(points[place].implementation, call, first)
+        fault = late_fault(job, run, partial(check, expected=expected), first[0])
+        if fault is not None:
+            judged[place] = withdrawn(points[place], *fault)
+            fill(job, first)
+    return unexplained(judged) if changed and judged == list(points) else judged
 
 
 def _shapes(grid: Grid, *, timed: bool) -> Iterator[tuple[AttentionCall, list[Inputs], list[str]]]:
@@ -147,10 +203,9 @@ def _timed(
                 gate,
                 lambda what: grid.events.progress(f"T = {call.kv_len:,}: {what}"),
             )
-        except VariantError as failed:
-            cause = failed.__cause__ or failed
-            yield out_of_memory(grid.job, failed.variant, call, cause)
-            cells = [cell for cell in cells if cell.implementation != failed.variant]
+        except VariantError as lost:
+            yield failed(grid.job, lost.variant, call, lost.__cause__ or lost)
+            cells = [cell for cell in cells if cell.implementation != lost.variant]
             continue
         turns = copies_for_cold_cache(grid.job, call) if grid.cold_cache else 1
         short = replays(grid.job.device, variants, samples, protocol, gate, turns)

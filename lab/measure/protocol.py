@@ -205,6 +205,6 @@ def time_variants(
         free = max(0, host.cores() - torch.get_num_threads())
         for each in samples.values():
             each.others, each.free = others, free
-    except (RuntimeError, MemoryError) as error:
+    except Exception as error:
         raise VariantError(current) from error
     return samples

@@ -210,7 +210,7 @@ def test_the_judgement_of_a_case_is_its_point_s_error() -> None:
     opened = job("causal", lengths=(16,))
     plan = Plan("sdpa", opened.call(batch=1, q_len=16, kv_len=16), "mine")
     case = Case(
-        plan, lambda: torch.ones(2) @ torch.ones(2), lambda output: Accuracy(1.0, 0.5, "all", "too far")
+        plan, lambda: torch.ones(2) @ torch.ones(2), lambda output: Accuracy(1.0, 0.5, "all", "too far"), ()
     )
     point = examine_case(opened, case)
     assert (point.status, point.reason, point.variant) == ("wrong", "too far", "mine")

@@ -11,6 +11,7 @@ from measured_shapes import events_of, job, points_of
 from planted import inverted_mask, missing_scale, top_left_mask
 
 from lab.measure import ceilings, cells, parts, protocol
+from lab.measure.accuracy import Form
 from lab.measure.device import Device
 from lab.measure.environment import environment
 from lab.measure.experiments.registry import EXPERIMENTS
@@ -105,7 +106,7 @@ def test_a_top_left_mask_is_refused_where_lengths_differ(monkeypatch) -> None:
     opened = job()
     call = opened.call(batch=1, q_len=20, kv_len=50)
     inputs = cells.draw_inputs(opened, call)
-    expected = cells.Truth(None, cells_reference(inputs), 50)
+    expected = cells.Truth(None, cells_reference(inputs), 50, Form.of(inputs[0][0]))
     point = cells.examine(opened, "naive", call, inputs, expected)
     assert isinstance(point, Point)
     assert point.status == "wrong"

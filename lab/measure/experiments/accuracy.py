@@ -56,6 +56,7 @@ class Accuracy(CaseExperiment):
                 plan,
                 _calling(named(plan.implementation, call.causal), inputs),
                 judge,
+                inputs,
                 {"largest_score": score},
                 inspect=partial(errors, expected),
             )

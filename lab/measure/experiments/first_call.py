@@ -18,14 +18,16 @@ from lab.cost.calls import AttentionCall
 from lab.measure.accuracy import truth
 from lab.measure.attention_cases import attention_case, draw, named
 from lab.measure.case import Case, Checked, Plan, examine_case, plan_point
-from lab.measure.cases import timed_point
+from lab.measure.cases import late_faults, timed_point
 from lab.measure.child import Child
 from lab.measure.events import Events
 from lab.measure.experiments.base import Experiment
 from lab.measure.gate import gate_for
 from lab.measure.job import Job
+from lab.measure.kernels import words_of
 from lab.measure.parts import Grid, memory_part
 from lab.measure.protocol import time_variants
+from lab.measure.verification import MEASURED, other_numbers
 from lab.runs import JobSpec, Point
 
 COLD = "cold"
@@ -85,12 +87,18 @@ class FirstCall(Experiment):
         function = named(plan.implementation, call.causal)
         try:
             cold_s = [_seconds(job, lambda: function(*inputs[0])) for _ in range(2)]
-        except RuntimeError as error:
-            events.point(plan_point(job, plan, "refused", reason=str(error).splitlines()[0]))
+        except Exception as error:
+            events.point(plan_point(job, plan, "refused", reason=words_of(error)))
             return
         expected = truth(*inputs[0], causal=call.causal, seed=job.spec.seed)
         case = attention_case(plan, function, inputs, expected, measures={"second_call_s": cold_s[1]})
-        events.point(self._warm(job, case, cold_s[0]))
+        point = self._warm(job, case, cold_s[0])
+        if point.status in MEASURED:
+            other = other_numbers(job)
+            fresh = draw(other, call)
+            twin = truth(*fresh[0], causal=call.causal, seed=other.spec.seed)
+            (point,) = late_faults(job, [case], [attention_case(plan, function, fresh, twin)], [point])
+        events.point(point)
 
     def _warm(self, job: Job, case: Case, first_call_s: float) -> Point:
         seen = examine_case(job, case)

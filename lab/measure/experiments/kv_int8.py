@@ -68,9 +68,8 @@ class KvInt8(CaseExperiment):
             function = named("sdpa", False)
             held = {"cache_bytes": float(k.nbytes + v.nbytes)}
             seen = partial(errors, original)
-            return Case(
-                plan, lambda: function(q, k, v), partial(check, expected=original), held, inspect=seen
-            )
+            judged = partial(check, expected=original)
+            return Case(plan, lambda: function(q, k, v), judged, inputs, held, inspect=seen)
         stored = str(plan.variant).partition(",")[0]
         keys, values = store(k, stored), store(v, stored)
         own = truth(q, keys.read(), values.read(), causal=False)
@@ -78,6 +77,7 @@ class KvInt8(CaseExperiment):
             plan,
             partial(attend, q, keys, values),
             partial(check, expected=own),
+            (q, keys.codes, keys.scales, values.codes, values.scales),
             {"cache_bytes": float(keys.nbytes + values.nbytes)},
             inspect=partial(errors, original),
         )

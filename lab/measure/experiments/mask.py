@@ -151,12 +151,13 @@ def literal_case(plan: Plan, inputs: list[Inputs], expected: Truth) -> Case:
         f"another function than causal attention: {opened} of {q.shape[2]} rows see every key, which differs "
         f"by up to {harm:.2g}"
     )
-    own_truth = Truth(expected.rows, own.to(expected.values.device), expected.kv_len)
+    own_truth = Truth(expected.rows, own.to(expected.values.device), expected.kv_len, expected.form)
     figures = {"error_against_causal": harm}
     return Case(
         plan,
         lambda: unmasked_first_rows(*inputs[0]),
         lambda output: check(output, own_truth),
+        inputs[0],
         figures,
         (said,),
     )

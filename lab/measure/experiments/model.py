@@ -109,7 +109,7 @@ class Model(CaseExperiment):
             wanted = str(plan.variant)
             run = partial(gpt2.run, plan.implementation, tokens, wanted)
             judged = partial(judge, truths[wanted])
-            cases.append(Case(plan, run, judged, sizes(plan), inspect=comparisons[wanted]))
+            cases.append(Case(plan, run, judged, (tokens,), sizes(plan), inspect=comparisons[wanted]))
         return cases
 
 

@@ -72,7 +72,7 @@ class Training(CaseExperiment):
         for plan in plans:
             passes = forward_and_backward if plan.variant == BOTH else forward
             run = partial(passes, named(plan.implementation, call.causal), step)
-            cases.append(Case(plan, run, partial(judge, expected), matmul_flops(plan)))
+            cases.append(Case(plan, run, partial(judge, expected), (q, k, v, upstream), matmul_flops(plan)))
         return cases
 
 
