@@ -16,6 +16,7 @@ from typing import Annotated, Any
 import typer
 
 from lab.cli.exits import CRASHED, REFUSED, fail
+from lab.cli.validation_files import kept, read_events
 from lab.cli.validation_tables import cell_table, constant_table, score_table, table, verdict
 from lab.cost.calibration import Calibration
 from lab.cost.catalog import card, model
@@ -161,73 +162,42 @@ def measured(grid: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
     Raises:
         typer.Exit: the grid was refused, or the child crashed: its last words are on standard error.
+        KeyboardInterrupt: the caller was interrupted; the child, which hears of no Ctrl-C, is ended.
     """
     process = subprocess.Popen(
-        CHILD, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
+        CHILD,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+        start_new_session=True,  # Ctrl-C in a terminal is the parent's to answer
+        creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),  # the same on Windows
     )
     if process.stdin is None or process.stdout is None:
         raise RuntimeError("the child has no pipes")
     with process:
-        process.stdin.write(json.dumps(grid) + "\n")
-        process.stdin.flush()
-        for line in process.stdout:
-            event = json.loads(line)
-            if event["event"] == "error":
-                fail(event["message"], REFUSED)
-            elif event["event"] == "progress":
-                typer.echo(f"\r\033[K{event['what']}", err=True, nl=False)
-            else:
-                yield event
+        try:
+            process.stdin.write(json.dumps(grid) + "\n")
+            process.stdin.flush()
+            yield from _told(process.stdout)
+        except (KeyboardInterrupt, GeneratorExit):
+            process.terminate()
+            raise
         typer.echo("\r\033[K", err=True, nl=False)
     if process.returncode:
         fail(f"the measuring process ended with exit code {process.returncode}", CRASHED)
 
 
-def read_events(path: Path) -> list[dict[str, Any]]:
-    """Read a file that `kept` wrote.
-
-    Args:
-        path: the file.
-
-    Returns:
-        The events.
-
-    Raises:
-        typer.Exit: it cannot be read, or is not such a file.
-    """
-    try:
-        events = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-        if not all(isinstance(event, dict) and "event" in event for event in events):
-            raise ValueError("its lines are not events")
-    except (OSError, ValueError) as error:
-        fail(f"{path.name} cannot be read as the file of a validation: {error}")
-    return events
-
-
-def kept(events: Iterable[dict[str, Any]], path: Path | None) -> Iterator[dict[str, Any]]:
-    """Pass events on, each written to a file as it comes: what ends early loses none.
-
-    Args:
-        events: as they come.
-        path: the file, or None for none.
-
-    Yields:
-        The events.
-
-    Raises:
-        typer.Exit: the file cannot be written.
-    """
-    if path is None:
-        yield from events
-        return
-    try:
-        with path.open("w", encoding="utf-8") as file:
-            for event in events:
-                file.write(json.dumps(event) + "\n")
-                file.flush()
-                yield event
-    except OSError as error:
-        fail(f"{path.name} cannot be written: {error.strerror}")
+def _told(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
+    """Yield what the child found, and tell its progress."""
+    for line in lines:
+        event = json.loads(line)
+        if event["event"] == "error":
+            fail(event["message"], REFUSED)
+        elif event["event"] == "progress":
+            typer.echo(f"\r\033[K{event['what']}", err=True, nl=False)
+        else:
+            yield event
 
 
 def _cell(row: dict[str, Any]) -> Cell:
