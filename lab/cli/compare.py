@@ -41,10 +41,10 @@ def compare_runs(
         said = [as_dict(each) for each in both]
         alone = {"only_first": len(only_first), "only_second": len(only_second)}
         typer.echo(json.dumps({"points": said, **alone}, allow_nan=False))
-        return
     if not both:
         fail("the two runs have no cell in common: shapes, types, masks and experiments must agree", REFUSED)
-    print_comparison(Console(), runs, both, only_first, only_second)
+    if not as_json:
+        print_comparison(Console(), runs, both, only_first, only_second)
 
 
 def _apply(remarks: Iterable[str], first: Run, second: Run) -> Iterator[str]:

@@ -21,7 +21,8 @@ BY_STATUS = {
 }
 
 EXIT_CODES_HELP = (
-    f"Exit codes: {OK} done, {MISSED} a stated limit was missed (validate, null, cross-check), {USAGE} not understood, "
+    f"Exit codes: {OK} done, {MISSED} a stated limit was missed (validate, null, cross-check) or the output's reader "
+    f"left, {USAGE} not understood, "
     f"{REFUSED} refused, {OUT_OF_MEMORY} out of memory, {CRASHED} crashed, {WRONG} a wrong result was found, "
     f"{CANCELLED} cancelled. Refused and out of memory: nothing at all could be measured."
 )

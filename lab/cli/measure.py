@@ -15,7 +15,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from lab.cli import options
 from lab.cli.exits import EXIT_CODES_HELP, exit_code, usage_errors
-from lab.cli.tables import kernel_lines, points_table, reason_lines, warning_lines
+from lab.cli.tables import kernel_lines, points_tables, reason_lines, warning_lines
+from lab.cost import catalog
 from lab.measure.execution import Event, Execution
 from lab.runs import JobSpec, Point, Run, default_spec
 from lab.runs.readings import reading
@@ -65,8 +66,8 @@ def numbers(text: str | None, name: str) -> tuple[int, ...] | None:
 
 
 def words(text: str | None) -> tuple[str, ...] | None:
-    """Read names separated by commas."""
-    return tuple(name.strip() for name in text.split(",")) if text else None
+    """Read names separated by commas; an empty one is left to be refused."""
+    return None if text is None else tuple(name.strip() for name in text.split(","))
 
 
 def command_for(experiment: str) -> Callable[..., None]:
@@ -95,6 +96,8 @@ def command_for(experiment: str) -> Callable[..., None]:
         shape = {"heads": heads, "head_dim": head_dim, "causal": causal, "model": model}
         clock = {"rounds": rounds, "repeats": repeats, "threads": threads, "seed": seed, "cache": cache}
         with usage_errors():
+            if model is not None:
+                catalog.model(model)
             spec = default_spec(
                 experiment,
                 device=device,
@@ -181,11 +184,12 @@ def print_run(console: Console, run: Run) -> None:
     read = reading(run)
     for experiment in dict.fromkeys(point.experiment for point in run.points):
         found = [point for point in run.points if point.experiment == experiment]
-        title, table = points_table(found, recorded=run.recorded_on is not None)
+        title, tables = points_tables(found, console.width, recorded=run.recorded_on is not None)
         if title:
             console.print(title, markup=False, highlight=False)
-        console.print(table)
-        console.print()
+        for table in tables:
+            console.print(table)
+            console.print()
         for line in (*kernel_lines(found), *reason_lines(found), *warning_lines(found)):
             console.print(line, markup=False, highlight=False)
         for sentence in read.get(experiment, ()):

@@ -38,6 +38,8 @@ def find(run: str) -> store.Run:
     Raises:
         ValueError: there is no such run, or it cannot be read.
     """
+    if not run.strip():
+        raise ValueError(f"run is {run!r}; it must be a run's identifier or the path of a run file")
     bundled = {known.run_id: known for known in store.reference_runs()}
     return bundled.get(run) or store.load(run)
 
@@ -50,7 +52,8 @@ def show(
     with usage_errors():
         found = find(run)
     if as_json:
-        typer.echo(store.to_text(found))
+        # In ASCII, so that no terminal or pipe has to replace a character
+        typer.echo(json.dumps(json.loads(store.to_text(found)), indent=1, allow_nan=False))
         return
     console = Console()
     if found.title is not None:

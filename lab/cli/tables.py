@@ -10,6 +10,13 @@ from rich.table import Table
 
 from lab.runs import Point, Run
 
+GAP = 2
+"""Characters between columns."""
+
+NARROW = 24
+"""Characters: with less room than this beside what names a cell, two figures hardly fit."""
+
+_Column = tuple[str, list[str]]
 _RUN_COLUMNS = ("run", "what", "device", "type", "points", "status")
 UNITS = (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
 
@@ -34,10 +41,17 @@ def time_text(seconds: float | None) -> str:
     return f"{seconds * 1e9:.3g} ns"
 
 
-def points_table(points: Iterable[Point], *, recorded: bool = False) -> tuple[str | None, Table]:
+def points_tables(
+    points: Iterable[Point], width: int, *, recorded: bool = False
+) -> tuple[str | None, list[Table]]:
     """Tabulate points; what is the same for all goes into the title, and empty columns are left out.
 
     The verdict of the lab is not passed on points that were recorded elsewhere.
+
+    Args:
+        points: of one experiment.
+        width: of the terminal, in characters; figures that find no room go into a further table of the same cells.
+        recorded: whether they come from elsewhere.
     """
     found = sorted(points, key=_place)
     columns = [
@@ -45,15 +59,48 @@ def points_table(points: Iterable[Point], *, recorded: bool = False) -> tuple[st
         for name, write in (_COLUMNS | _measures(found)).items()
         if not (recorded and name == "status")
     ]
-    table = Table(box=None, pad_edge=False)
     shown = [(name, cells) for name, cells in columns if _varies(cells) or name in _ALWAYS]
-    for name, cells in shown:
-        if any(cells) or not found:
-            justify: JustifyMethod = "right" if name in _NUMBERS else "left"
-            table.add_column(name, justify=justify, no_wrap=True)
-    for row in zip(*(cells for _, cells in shown if any(cells)), strict=True):
-        table.add_row(*row)
-    return _shared(columns), table
+    told = [(name, cells) for name, cells in shown if any(cells)]
+    return _shared(columns), [_table(part, first=not place) for place, part in enumerate(_parts(told, width))]
+
+
+def _parts(columns: list[_Column], width: int) -> list[list[_Column]]:
+    """Columns in parts that fit a width, each part with the columns that name the cell."""
+    naming = [column for column in columns if column[0] in _NAMING]
+    room = width - sum(map(_wide, naming))
+    if room < NARROW:  # a variant is told in words, which can stand below each other
+        words = [
+            word for name, cells in naming if name == "variant" for cell in cells for word in cell.split()
+        ]
+        room = width - sum(_wide(column) for column in naming if column[0] != "variant")
+        room -= max(map(len, ("variant", *words))) + GAP if words else 0
+    parts, left = [naming], room
+    for column in columns:
+        if column in naming:
+            continue
+        if _wide(column) > left and len(parts[-1]) > len(naming):
+            parts.append(naming)
+            left = room
+        parts[-1] = [*parts[-1], column]
+        left -= _wide(column)
+    return parts
+
+
+def _wide(column: _Column) -> int:
+    name, cells = column
+    return max(map(len, (name, *cells))) + GAP
+
+
+def _table(columns: list[_Column], *, first: bool) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for name, _ in columns:
+        justify: JustifyMethod = "right" if name in _NUMBERS else "left"
+        table.add_column(name, justify=justify, no_wrap=name != "variant")
+    figures = [place for place, (name, _) in enumerate(columns) if name not in _NAMING]
+    for row in zip(*(cells for _, cells in columns), strict=True):
+        if first or any(row[place] for place in figures):
+            table.add_row(*row)
+    return table
 
 
 def kernel_lines(points: Iterable[Point]) -> list[str]:
@@ -157,7 +204,7 @@ def runs_table(runs: Iterable[Run], width: int) -> Table:
     table = Table(box=None, pad_edge=False)
     lines = [{name: str(value) for name, value in run_line(run).items()} for run in runs]
     widest = {name: max(len(line[name]) for line in (*lines, {name: name})) for name in _RUN_COLUMNS}
-    narrow = sum(widest.values()) + 2 * (len(widest) - 1) > width
+    narrow = sum(widest.values()) + GAP * (len(widest) - 1) > width
     shown = [name for name in _RUN_COLUMNS if not (narrow and name == "type")]
     for name in shown:
         words = [word for line in lines for word in line[name].split()] if name == "what" and narrow else []
@@ -196,5 +243,6 @@ _COLUMNS: dict[str, Callable[[Point], str]] = {
     "error": lambda point: "" if point.max_abs_error is None else f"{point.max_abs_error:.1e}",
     "status": _status,
 }
+_NAMING = ("experiment", "heads", "type", "mask", "batch", "T", "kind", "variant", "cache")
 _ALWAYS = ("T", "kind", "time", "spread", "between processes", "peak", "predicted", "error", "status")
 _NUMBERS = ("T", "batch", "time", "spread", "between processes", "peak", "predicted", "error")

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from lab.cli import options
 from lab.cli.exits import CANCELLED, CRASHED, MISSED, OK, REFUSED, fail, usage_errors
-from lab.cli.measure import numbers
+from lab.cli.measure import numbers, words
 from lab.cli.tables import time_text
 from lab.measure.child import Child
 from lab.measure.competitor import BURSTS, STEADY, Competitor
@@ -31,6 +31,7 @@ from lab.runs.clocks import (
     TwoClocks,
     agreements,
 )
+from lab.runs.spec import MAX_REPEATS
 from lab.runs.trials import Disturbed, Null, Trial, disturbed_of, null_of, quiet_seconds
 
 PATIENCE_S = 30.0  # for a quiet machine, before anything is timed
@@ -69,7 +70,11 @@ def null(
     """
     with usage_errors():
         spec = spec_of(NULL_CELLS, lengths, implementations, device=device, dtype=dtype, threads=threads)
-        passes = -(-trials // (len(spec.lengths) * len(spec.implementations)))
+        cells = len(spec.lengths) * len(spec.implementations)
+        passes = -(-trials // cells)
+        if passes > MAX_REPEATS:
+            most = f"at most {MAX_REPEATS * cells:,} with {cells} cells of {MAX_REPEATS} passes"
+            raise ValueError(f"trials is {trials:,}; it must be {most}")
         spec = replace(spec, repeats=passes)
     found = trials_of(spec, PATIENCE_S)
     beside: dict[str, Disturbed] = {}
@@ -123,9 +128,9 @@ def spec_of(cells: dict[str, Any], lengths: str | None, implementations: str | N
     Raises:
         ValueError: a value is not allowed.
     """
-    names = tuple(name.strip() for name in implementations.split(",")) if implementations else None
-    chosen = {"lengths": numbers(lengths, "lengths"), "implementations": names}
-    return JobSpec("scaling", **cells | {name: value for name, value in chosen.items() if value}, **more)
+    chosen = {"lengths": numbers(lengths, "lengths"), "implementations": words(implementations)}
+    stated = {name: value for name, value in chosen.items() if value is not None}
+    return JobSpec("scaling", **cells | stated, **more)
 
 
 def trials_of(spec: JobSpec, patience_s: float = 0.0) -> list[Trial]:
@@ -153,6 +158,8 @@ def observed(spec: JobSpec, part: str, kind: str, patience_s: float = 0.0) -> li
     Raises:
         typer.Exit: the child did not finish; why is on standard error.
     """
+    if patience_s and spec.device not in ("auto", "cpu"):  # a device that is not there is not waited for
+        observed(spec, "environment", "environment")
     found: list[Event] = []
     ending: Event = {}
     with machine_turn(threading.Event(), lambda: _tell("waiting for another measurement to end")):

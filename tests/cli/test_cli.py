@@ -151,7 +151,7 @@ def test_every_ending_has_its_exit_code(status: str, code: int, monkeypatch: pyt
 )
 def test_a_finished_run_is_judged_by_its_points(statuses: tuple[str, ...], code: int) -> None:
     run = runs.new_run(JobSpec("memory"))
-    for length, status in enumerate(statuses, 1):
+    for length, status in enumerate(statuses, 512):
         run = run.with_point(cell(kv_len=length, status=status))
     assert exit_code(run.ended("finished")) == code
 
@@ -201,6 +201,21 @@ def test_a_list_of_runs_cuts_no_word_at_80_columns_and_names_its_folder(
         words = f"{line['run']} {line['what']} {line['device']} {line['status']}".split()
         assert set(words) <= shown, line
     assert max(map(len, narrow.partition("\nKept in")[0].splitlines())) <= 80
+
+
+def test_a_runs_table_cuts_no_figure_at_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = runs.new_run(JobSpec("backends"))
+    for place, words in enumerate(("one query of a decode step", "half as many queries", "causal")):
+        for name in ("efficient", "sdpa"):
+            case = {"variant": words, "implementation": name, "dtype": ("bf16", "fp32")[place % 2]}
+            run = run.with_point(
+                cell(**case, causal=place == 0, measures={"predicted_causal_over_full": 0.5 + place})
+            )
+    runs.save(run.ended("finished"))
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = call("show", run.run_id).output
+    assert "…" not in shown
+    assert {"efficient", "predicted_causal_over_full", "2.5", "queries"} <= set(shown.split())
 
 
 def test_every_model_of_the_catalogue_is_listed_by_the_help_of_cost() -> None:
