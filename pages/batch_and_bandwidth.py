@@ -86,7 +86,8 @@ def rate_points(run: Run | None, *, recorded: bool) -> list[Point]:
 def rate_takeaway(run: Run | None, *, recorded: bool) -> str:
     """What a batch costs beside one sequence, and the bandwidth that both reach."""
     device = device_of(run, recorded=recorded)
-    timed = {(one.batch, one.kv_len): one for one in rate_points(run, recorded=recorded)}
+    quiet = [one for one in rate_points(run, recorded=recorded) if one.status != "noisy"]
+    timed = {(one.batch, one.kv_len): one for one in quiet}
     pairs = [key for key in timed if key[0] > 1 and (1, key[1]) in timed]
     if pairs:
         batch, at = min(pairs, key=lambda key: (abs(key[1] - T), key[0] != step_bars.BATCHES[-1], key[0]))

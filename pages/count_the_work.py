@@ -10,6 +10,7 @@ from lab.view import (
     ceilings,
     charts,
     controls,
+    decode_device,
     flop_counts,
     forecasts,
     gaps,
@@ -36,6 +37,8 @@ navigation.guard()
 PAGE = "count_the_work"
 FLOPS, RATE = "flops", "rate"
 PREFILL, DECODE = "prefill", "decode"
+# Right of this part of the axis a crossing's words would run into the names of the lines.
+CROWDED = 0.5
 NOT_ARITHMETIC = (
     "A count of FLOPs says nothing of the score tensor that naive attention writes and reads in every step; "
     "that traffic, and launches, is the time beyond the count."
@@ -88,7 +91,14 @@ def crossing_words(tokens: int | None) -> str:
     if tokens is None:
         return "it stays below the FFN at every length, because windows hold it back"
     passes = "has passed" if tokens <= T else "passes"
-    return f"it {passes} the FFN at {whole(tokens)} tokens, {digits(tokens / model.hidden)} times the width"
+    about = "" if tokens % model.hidden == 0 else "about "
+    return f"it {passes} the FFN at {whole(tokens)} tokens, {about}{digits(tokens / model.hidden)} times the width"
+
+
+def widths(tokens: int) -> str:
+    """A length in widths of the model: equal, or so many rounded."""
+    sign = "=" if tokens % model.hidden == 0 else r"\approx"
+    return f"{sign} {digits(tokens / model.hidden)}"
 
 
 def takeaway() -> str:
@@ -110,10 +120,14 @@ def flops_chart(run: Run | None) -> None:
     }
     seen = flop_counts.marks(run, scene, phase)
     pairs = ["Points count all pairs"] if seen and causal else []
+    if seen and phase == DECODE and decode_device.is_latent(model):
+        pairs.append("Points: the whole latent expanded again, as transformers does")
     skeleton.badges(measured=bool(seen), recorded_on=None, extra=[*skeleton.beyond(scene), *pairs])
     found = crossing(causal)
-    notes = [(found, part(counted(found), "core"), f"{whole(found)} tokens")] if found else []
     x = tokens_axis("context T (tokens)", linear_up_to=T if linear else None, room=0.24)
+    crowded = found is not None and x.holds(found) and x.position(found) > CROWDED  # the heading says it
+    said = "" if crowded else f"{whole(found or 0)} tokens"
+    notes = [(found, part(counted(found), "core"), said)] if found else []
     what = "whole prompt" if phase == PREFILL else "one new token"
     values = [y for curve in curves.values() for _, y in curve] + [mark.y for mark in seen]
     y = plain_axes.counts_of(f"FLOPs, all layers, {what}", values, "FLOPs", linear=linear)
@@ -167,6 +181,7 @@ with left:
 with right:
     panel.live(draw)
 
+whole_prompt = prefill(scene.batch, T, scene.dtype, causal=causal)
 st.subheader(
     f"Retrieved text is context too: {tokens_label(longer_prompts.ADDED[-1])} tokens of it make a prompt of "
     f"{tokens_label(T)} cost "
@@ -177,7 +192,12 @@ st.subheader(
     + " as much",
     anchor=False,
 )
-st.caption("The LM head is applied to the prompt's last position only, as in serving.")
+st.caption(
+    "The LM head is applied to the prompt's last position only, as in serving: "
+    f"{flops_text(longer_prompts.prompt_budget(scene, T, causal).matmul_flops)} of a prompt of {tokens_label(T)}. "
+    f"With every position's it is {flops_text(budget(model, whole_prompt).matmul_flops)}, as the chart counts a prompt."
+    + longer_prompts.latent_words(model)
+)
 st.dataframe(
     longer_prompts.table(scene, causal), hide_index=True, height="content", key=f"{PAGE}_longer_prompts"
 )
@@ -196,7 +216,7 @@ skeleton.formula(
         ),
         r",\quad ".join(
             rf"T^{{*}}_\text{{{name}}} = "
-            + (rf"{latex.number(found)} = {digits(found / model.hidden)}\,d" if found else r"\text{never}")
+            + (rf"{latex.number(found)} {widths(found)}\,d" if found else r"\text{never}")
             for name, found in (("causal", crossing(True)), ("full", crossing(False)))
         )
         + rf"\qquad d = {latex.number(model.hidden)}",

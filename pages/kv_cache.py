@@ -153,7 +153,7 @@ def timed(run: Run | None, *, recorded: bool) -> tuple[Ceilings | None, str, lis
 
 def time_takeaway(marks: list[Mark], curves: dict, where: str) -> str:
     """What a larger batch costs in time, measured or as a bound."""
-    timed_at = {(int(mark.series.partition("_")[2]), mark.x): mark.y for mark in marks}
+    timed_at = {(int(mark.series.partition("_")[2]), mark.x): mark.y for mark in points.clean(marks)}
     verb = "took"
     if not timed_at:
         here_at = ((key, dict(curve).get(T)) for key, curve in curves.items())

@@ -8,7 +8,7 @@ from lab.cost.deployment import Deployment
 from lab.cost.shapes import prefill, weight_bytes
 from lab.cost.storage import STORAGE
 from lab.cost.training import training_budget
-from lab.runs import Point, Run, default_spec
+from lab.runs import Run, default_spec
 from lab.view import ceilings as ceilings_of
 from lab.view import (
     charts,
@@ -17,7 +17,6 @@ from lab.view import (
     here,
     latex,
     navigation,
-    points,
     scenario,
     skeleton,
     timeline,
@@ -26,7 +25,7 @@ from lab.view import (
 from lab.view.axes import Axis, bytes_axis
 from lab.view.caveats import caveats
 from lab.view.format import bytes_text, digits, flops_text, other_bytes, tokens_label, whole
-from lab.view.frames import Extras, Mark
+from lab.view.frames import Extras
 from lab.view.measure_panel import Panel
 from lab.view.palette import FUSED, NAIVE
 from lab.view.tricks import amount
@@ -37,12 +36,13 @@ PAGE = "training_and_rules"
 STEP, FACTORS, PEAKS = "step", "factors", "peaks"
 LENGTHS = (256, 512, 1024)
 LONGEST_MEASURED = 4096
+# In layers: so far back, every line has fallen below the top of a linear axis.
+CLEAR = 1.35
 LABELS = {
     timeline.MATERIALISED: "scores kept",
     timeline.FUSED: "fused",
     timeline.CHECKPOINTED: "checkpointed",
 }
-DOUBLED = {NAIVE: "naive", FUSED: "SDPA"}
 
 scene, palette = scenario.current(), scenario.theme()
 model, B, T = scene.model, scene.batch, scene.context
@@ -76,7 +76,7 @@ def step_axis() -> Axis:
         (0.0, "start"),
         (layers / 2, "forward →"),
         (layers + 1.0, "head"),
-        (1.5 * layers + 2, "← backward"),
+        (1.5 * layers + 2, "backward →"),
     )
     return Axis("one training step, layer by layer", 0, 2.2 * layers + 2, ticks, None)
 
@@ -130,45 +130,14 @@ def step_chart() -> None:
         curves, [], series, Extras(limits_y=limits), x=x, y=y, height_px=skeleton.HEIGHT_PX, at=where,
         value=lambda size: f"{text(size)} ({other_bytes(size, scene.binary)})",
     )  # fmt: skip
-    data["labels"] = timeline.peak_labels(curves, series, y, skeleton.HEIGHT_PX, text)
+    data["labels"] = timeline.peak_labels(
+        curves, series, y, skeleton.HEIGHT_PX, text, None if log else CLEAR * model.layers
+    )
     figure = charts.curves(
         data, series, x=x, y=y, palette=palette, height_px=skeleton.HEIGHT_PX,
         description="Activations kept through one training step: they rise forward and fall backward.",
     )  # fmt: skip
     skeleton.show(figure, f"{PAGE}_chart")
-
-
-def doubling_marks(run: Run | None, *, recorded: bool) -> list[Mark]:
-    """The measured times of one layer's forward attention at this scenario's heads."""
-    wanted = {
-        "heads": model.heads, "kv_heads": model.kv_heads, "head_dim": model.head_dim, "causal": True,
-        "batch": B, "dtype": scene.dtype if recorded else measured_dtype,
-    }  # fmt: skip
-
-    def series_of(point: Point) -> str | None:
-        asked = {"naive": NAIVE, "sdpa": FUSED, "efficient": FUSED}
-        wanted = ("scaling", None) if recorded else ("training", training_passes.FORWARD)
-        return asked.get(point.implementation) if (point.experiment, point.variant) == wanted else None
-
-    return points.marks(run, wanted, series_of, points.time_mark, recorded=recorded, same_type=True)
-
-
-def doubling_text(run: Run | None, place: str, *, recorded: bool) -> str:
-    """What time was multiplied by where T doubled, by implementation."""
-    marks = doubling_marks(run, recorded=recorded)
-    parts = []
-    for role, label in DOUBLED.items():
-        timed = {mark.x: mark.y for mark in marks if mark.series == role and mark.kind != "refused"}
-        pairs = [(at, timed[2 * at] / timed[at]) for at in sorted(timed) if 2 * at in timed]
-        if pairs:
-            words = (
-                f"{tokens_label(int(at))} → {tokens_label(int(2 * at))} × {digits(factor)}"
-                for at, factor in pairs
-            )
-            parts.append(f"{label}: {', '.join(words)}")
-    if not parts:
-        return f"Nothing measured on {place} fits this scenario."
-    return f"**{place[:1].upper()}{place[1:]}**, forward attention's time when T doubles: {'; '.join(parts)}."
 
 
 skeleton.opening(PAGE)
@@ -270,15 +239,21 @@ st.dataframe(
     height="content",
     key=f"{PAGE}_doubling",
 )
-st.caption("Naive attention in prefill, one new token a step in decode, training with a fused kernel.")
+st.caption(
+    "Naive attention in prefill, one new token a step in decode, training with a fused kernel."
+    + timeline.window_words(model, T)
+)
 
 run = panel.run()
 card = ceilings_of.short_name(scene.recorded) if scene.recorded else "another machine"
+doubled = [
+    training_passes.doubling_text(passes, run, "this machine", recorded=False),
+    training_passes.doubling_text(passes, scene.recorded, card, recorded=True),
+]
 skeleton.gap(
     [
         training_passes.gap_text(passes, run),
-        doubling_text(run, "this machine", recorded=False),
-        doubling_text(scene.recorded, card, recorded=True),
+        *(said for said in doubled if said),
         f"The arithmetic of attention grows × {digits(float(core.context))} here. Time grows less while "
         "launches and thin matrices weigh, and more where a tensor outgrows a cache.",
     ]

@@ -6,7 +6,8 @@ import pandas as pd
 
 from lab.cost.budget import Budget, budget
 from lab.cost.cache import cache_bytes
-from lab.cost.shapes import Workload, prefill
+from lab.cost.shapes import ModelShape, Workload, prefill
+from lab.view import decode_device
 from lab.view.format import bytes_text, flops_text, share, times, tokens_label, whole
 from lab.view.scenario import Scenario
 
@@ -23,6 +24,16 @@ def prompt_budget(scene: Scenario, tokens: int, causal: bool) -> Budget:
 def step_budget(scene: Scenario, tokens: int, causal: bool) -> Budget:
     """The pass that makes one further token."""
     return budget(scene.model, Workload(scene.batch, tokens, 1, scene.dtype, causal))
+
+
+def latent_words(model: ModelShape) -> str:
+    """In which form the counts take a latent; nothing for other models."""
+    if not decode_device.is_latent(model):
+        return ""
+    return (
+        " A prompt expands K and V of every head from the latent; a new token works on the latent rows that are "
+        "kept (absorbed), wider ones but read once for all heads."
+    )
 
 
 def table(scene: Scenario, causal: bool) -> pd.DataFrame:

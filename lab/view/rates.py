@@ -46,14 +46,19 @@ def takeaway(view: prompt.Prompt, run: Run | None) -> str:
     own = marks(view, run, recorded=False)
     found = own or marks(view, view.scene.recorded, recorded=True)
     limits = view.sides(run)["here" if own else "reference"][0]
-    if not found or limits is None:
+    if not found:
         return "Nothing measured fits this scenario yet: the lines are what the ceilings allow"
-    best = max(found, key=lambda mark: mark.y)
-    return (
+    quiet = points.clean(found)
+    if not quiet:
+        return "Every time measured here is noisy or refused: no rate can be read from them"
+    best = max(quiet, key=lambda mark: mark.y)
+    told = (
         f"Counted FLOPs are not time: at T = {tokens_label(int(best.x))} "
         f"{prompt.LABELS[best.series].partition(',')[0]} ran {scaled(best.y, 'FLOP/s')} of them on "
-        f"{limits.name}, {share(best.y / limits.flops_per_s)} of its matmul rate"
     )
+    if limits is None:  # the run ended before its ceilings were taken
+        return f"{told}this machine, whose matmul rate is not known from this run"
+    return f"{told}{limits.name}, {share(best.y / limits.flops_per_s)} of its matmul rate"
 
 
 def show(page: str, view: prompt.Prompt, run: Run | None, palette: Palette, *, linear: bool) -> None:

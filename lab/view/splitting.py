@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lab.runs import Point, Run
-from lab.view import charts, skeleton
+from lab.view import charts, points, skeleton
 from lab.view.axes import counts_axis, seconds_axis
 from lab.view.decode_device import (
     FUSED_NAMES,
@@ -42,7 +42,7 @@ def measured(scene: Scenario, run: Run | None, dtype: str) -> list[Point]:
 def takeaway(scene: Scenario, marks: list[Mark], device: DecodeDevice) -> str:
     """What splitting a lone sequence's cache brought here, else what it should bring on a device."""
     at = tokens_label(context(scene))
-    alone = {int(mark.x): mark.y for mark in marks if mark.series == "here_1" and mark.kind != "refused"}
+    alone = {int(mark.x): mark.y for mark in points.clean(marks) if mark.series == "here_1"}
     if len(alone) > 1 and 1 in alone:
         best = min((parts for parts in alone if parts > 1), key=lambda parts: alone[parts])
         verdict = "helps" if alone[best] < alone[1] else "does not help"

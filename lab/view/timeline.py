@@ -11,11 +11,13 @@ import pandas as pd
 
 from lab.cost.activations import stored_activations
 from lab.cost.deployment import Deployment
+from lab.cost.formulas import attention_pairs
 from lab.cost.shapes import ModelShape, Workload, prefill
 from lab.cost.terms import TERMS
 from lab.cost.training import training_budget
 from lab.view.axes import Axis
 from lab.view.charts import LABEL_HEIGHT_PX, Series
+from lab.view.format import digits, whole
 from lab.view.frames import Curve, frame, spread_apart
 
 MATERIALISED, FUSED, CHECKPOINTED = "materialised", "fused", "checkpointed"
@@ -65,6 +67,7 @@ def peak_labels(
     y: Axis,
     height_px: int,
     text: Callable[[float], str],
+    clear_at: float | None = None,
 ) -> pd.DataFrame:
     """A label above each line's highest point, which all lines reach at the same place.
 
@@ -74,10 +77,17 @@ def peak_labels(
         y: the vertical axis.
         height_px: height of the chart.
         text: writes a height.
+        clear_at: a place at whose top no line runs, where the labels stand one below the other; None to put
+            each above its own peak.
     """
     peaks = [max(curves[item.key], key=lambda point: point[1]) for item in series]
     gap = LABEL_HEIGHT_PX / height_px
-    places = spread_apart([y.position(height) + gap for _, height in peaks], gap)
+    if clear_at is not None:
+        first = sorted(range(len(peaks)), key=lambda place: -peaks[place][1])
+        places = [1 - gap * (1 + first.index(place)) for place in range(len(peaks))]
+        peaks = [(clear_at, height) for _, height in peaks]
+    else:
+        places = spread_apart([y.position(height) + gap for _, height in peaks], gap)
     rows = (
         (item.key, f"{item.label} {text(height)}", at, y.value(place))
         for item, (at, height), place in zip(series, peaks, places, strict=True)
@@ -121,6 +131,22 @@ def doublings(deployment: Deployment) -> list[Doubling]:
         if now:
             found.append(Doubling(name, unit, now, Fraction(long, now), Fraction(wide, now)))
     return found
+
+
+def window_words(model: ModelShape, context: int) -> str:
+    """Why attention FLOPs of all layers do not grow with the square; nothing where they do."""
+    kinds = [(kind.attention, layers) for kind, layers in model.layer_groups if kind.attention]
+    held = sum(
+        layers for one, layers in kinds if one.span != "full" and (one.window or one.chunk or 0) < 2 * context
+    )
+    if not held:
+        return ""
+    pairs = [int(attention_pairs(length, length, True)) for length in (context, 2 * context)]
+    return (
+        f" Attention is counted over all {model.layers} layers, of which {held} see a window or chunk shorter "
+        f"than {whole(2 * context)} tokens; that of a layer that sees everything grows "
+        f"× {digits(pairs[1] / pairs[0])}."
+    )
 
 
 def _work(deployment: Deployment) -> Workload:

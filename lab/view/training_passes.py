@@ -20,6 +20,7 @@ from lab.view.scenario import Scenario
 FORWARD, BOTH = "forward", "forward and backward"
 ROLES = {"naive": NAIVE, "sdpa": FUSED, "flash": FUSED}
 NAMES = {NAIVE: "naive", FUSED: "fused"}
+DOUBLED = {"naive": "naive", "sdpa": "SDPA", "efficient": "SDPA"}
 ATTENTION = {NAIVE: "materialised", FUSED: "fused"}
 SCORES, GRADIENTS = "scores", "gradients"
 HIGHEST_FACTOR = 7.0
@@ -202,6 +203,44 @@ def show_peaks(page: str, passes: Passes, run: Run | None, palette: Palette, *, 
     )  # fmt: skip
 
 
+def doubling_text(passes: Passes, run: Run | None, place: str, *, recorded: bool) -> str:
+    """What time was multiplied by where T doubled, by implementation.
+
+    Args:
+        passes: what the charts share.
+        run: measured here, or recorded; None for none.
+        place: the device, in words.
+        recorded: whether the run came from another machine.
+
+    Returns:
+        One sentence; empty where no two such times are known.
+    """
+    wanted = {name: value for name, value in passes.shape.items() if name != "experiment"}
+    if recorded:
+        wanted["dtype"] = passes.scene.dtype
+
+    def series_of(point: Point) -> str | None:
+        asked = ("scaling", None) if recorded else ("training", FORWARD)
+        return DOUBLED.get(point.implementation) if (point.experiment, point.variant) == asked else None
+
+    marks = points.marks(run, wanted, series_of, points.time_mark, recorded=recorded, same_type=True)
+    parts = []
+    for label in dict.fromkeys(DOUBLED.values()):
+        timed = {mark.x: mark.y for mark in points.clean(marks) if mark.series == label}
+        pairs = [(at, timed[2 * at] / timed[at]) for at in sorted(timed) if 2 * at in timed]
+        words = (
+            f"{times(factor)} from {tokens_label(int(at))} to {tokens_label(int(2 * at))}"
+            for at, factor in pairs
+        )
+        parts += [f"{label}: {', '.join(words)}"] if pairs else []
+    if not parts:
+        return ""
+    return (
+        f"**{place[:1].upper()}{place[1:]}**, how many times as long forward attention takes when T doubles: "
+        f"{'; '.join(parts)}."
+    )
+
+
 def gap_text(passes: Passes, run: Run | None) -> str:
     """How measured times and peaks of both passes compare with what was counted."""
     said = []
@@ -214,7 +253,7 @@ def gap_text(passes: Passes, run: Run | None) -> str:
             factors = ", ".join(f"{digits(mark.y)} at {tokens_label(int(mark.x))}" for mark in marks)
             said.append(f"{name}: {factors} for {digits(count)} times the FLOPs")
     if not said:
-        return "No backward pass measured on this machine fits this scenario: press Measure."
+        return "No backward pass of this shape has been measured on this machine yet: press Measure."
     text = f"**This machine**, time of forward and backward over forward alone: {'; '.join(said)}."
     longest = {mark.series: mark for mark in sorted(passes.peak_marks(run), key=lambda mark: mark.x)}
     for role, mark in longest.items():

@@ -3,12 +3,16 @@
 import pytest
 
 from lab.cost import catalog
+from lab.cost.budget import budget
 from lab.cost.cache import cache_bytes
 from lab.cost.guide import advise, problems
+from lab.cost.shapes import decode
 from lab.measure import jobs
 from lab.view import guide_table, measure_panel
-from lab.view.format import bytes_text
-from tests.view.pages import open_page, words
+from lab.view.format import bytes_text, flops_text
+from tests.view.pages import chart, open_page, words
+
+TRICKS = "what_each_trick_changes"
 
 
 @pytest.fixture(autouse=True)
@@ -37,5 +41,23 @@ def test_a_batch_of_a_mixture_reads_more_experts() -> None:
 def test_what_is_not_modelled_is_not_called_no() -> None:
     advice = advise(problems(catalog.model("deepseek-v3"))[0], 80 * 10**9)
     assert set(guide_table.guide_table(advice, True)["helps"]) == {"not modelled"}
-    at = open_page("what_each_trick_changes", model="deepseek-v3")
+    at = open_page(TRICKS, model="deepseek-v3")
     assert "Not modelled where K and V differ in width: attention traffic, attention passes" in words(at)
+
+
+def test_a_new_token_costs_the_same_on_every_page() -> None:
+    deepseek = catalog.model("deepseek-v3")
+    step = flops_text(budget(deepseek, decode(1, 1024, "fp16"), latent_form="absorbed").matmul_flops)
+    count = open_page("count_the_work", model="deepseek-v3", count_the_work_phase="decode")
+    assert count.main.metric[0].value == step
+    assert "(absorbed)" in words(count)
+    (row,) = [
+        row for row in chart(open_page(TRICKS, model="deepseek-v3"))[1]["ends"] if row["row"] == "step FLOPs"
+    ]
+    assert row["text"].startswith(step)
+
+
+def test_windows_explain_why_attention_grows_less_than_fourfold() -> None:
+    said = words(open_page("training_and_rules", model="gemma-3-27b"))
+    assert "52 see a window or chunk shorter than 2,048 tokens" in said
+    assert "see a window" not in words(open_page("training_and_rules"))
