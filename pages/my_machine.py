@@ -12,6 +12,7 @@ from lab.view import (
     here,
     latex,
     navigation,
+    points,
     run_files,
     scenario,
     skeleton,
@@ -72,7 +73,15 @@ def marks_of(pairs: list[agreement.Pair]) -> list[Mark]:
         high = timing.q3_s if timing and timing.q3_s is not None else pair.cell.measured
         kind = "measured" if pair.run.run_id in own else "recorded"
         found.append(
-            Mark(f"run_{order[pair.run.run_id]}", kind, pair.cell.predicted, pair.cell.measured, low, high)
+            Mark(
+                f"run_{order[pair.run.run_id]}",
+                kind,
+                pair.cell.predicted,
+                pair.cell.measured,
+                low,
+                high,
+                noisy=quantity == agreement.TIME and pair.point.status == "noisy",
+            )
         )
     return found
 
@@ -97,9 +106,10 @@ def draw(run: Run | None) -> None:
     skeleton.badges(
         measured="measured" in kinds,
         recorded_on=short_name(foreign[0]) if len(foreign) == 1 and "recorded" in kinds else None,
-        extra=[f"{len(foreign)} runs from elsewhere"] if len(foreign) > 1 else [],
+        extra=[*([f"{len(foreign)} runs from elsewhere"] if len(foreign) > 1 else []), *points.looks(marks)],
     )
-    drawn_runs = series()[1:]
+    drawn = {mark.series for mark in marks}
+    drawn_runs = [item for item in series()[1:] if item.key in drawn]
     st.html(run_files.legend((item.colour, GLYPHS[item.shape], item.label) for item in drawn_runs))
     x, y = axis("predicted"), axis("measured")
     diagonal = [(value, value) for value in (x.low, x.value(0.88))]
@@ -107,6 +117,13 @@ def draw(run: Run | None) -> None:
         PAGE, {DIAGONAL: diagonal}, marks, series(), Extras(), x=x, y=y, at=text, value=text, palette=palette,
         description="Measured against predicted, one point a cell; on the dashed diagonal both are equal.",
     )  # fmt: skip
+
+
+def says_little(run_id: str) -> tuple[bool, bool]:
+    """Sorts runs that measured nothing of what is compared behind others, then those that did not finish."""
+    run = known[run_id]
+    nothing = not any(agreement.measured_of(point, quantity) for point in run.points)
+    return nothing, run.status != "finished"
 
 
 skeleton.opening(PAGE)
@@ -123,7 +140,7 @@ with left:
     known = {run.run_id: run for run in (*kept, *reference_runs(), *uploaded)}
     labels = run_files.names((*kept, *reference_runs()), uploaded)
     with_points = [run_id for run_id, run in known.items() if run.points]
-    first = [run_id for run_id in with_points if run_id in own][: MOST_RUNS - 2]
+    first = sorted((run_id for run_id in with_points if run_id in own), key=says_little)[: MOST_RUNS - 2]
     first += [run.run_id for run in (*uploaded, reference_runs()[0]) if run.points and run.run_id not in own]
     picked = st.multiselect(
         "Runs side by side", with_points, default=first[:MOST_RUNS], format_func=labels.__getitem__,

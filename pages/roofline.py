@@ -2,21 +2,24 @@
 
 import streamlit as st
 
+from lab.cost.predict import LAUNCH
 from lab.runs import Run, default_spec
 from lab.view import (
+    calibrations,
     controls,
     gaps,
     here,
     latex,
     navigation,
     plain_axes,
+    points,
     roofline,
     scenario,
     skeleton,
 )
 from lab.view.calibration_panel import CalibrationPanel
 from lab.view.caveats import caveats
-from lab.view.format import digits, flops_text, scaled, seconds_text, share, tokens_label
+from lab.view.format import bytes_text, digits, flops_text, scaled, seconds_text, share, tokens_label
 from lab.view.frames import Extras, Mark
 from lab.view.measure_panel import last_run
 from lab.view.palette import FUSED, NAIVE
@@ -53,9 +56,12 @@ def marks_of(roof: roofline.Roofs) -> list[Mark]:
 def placed(roof: roofline.Roofs) -> dict[str, roofline.Place]:
     """The three kinds of work at the scenario."""
     return {
-        role: roofline.place(role, roof, roofline.shape(scene, role, T, roof.dtype, roof.kind, causal=causal))
+        role: roofline.place(
+            role, roof, roofline.shape(scene, role, T, roof.dtype, roof.kind, causal=causal),
+            roofline.latent(scene, role, roof),
+        )
         for role in roofline.LABELS
-    }
+    }  # fmt: skip
 
 
 def takeaway(roof: roofline.Roofs) -> str:
@@ -75,10 +81,14 @@ def draw(run: Run | None) -> None:
     curves = ways | roofline.roof_lines(roof, ways)
     skeleton.takeaway(takeaway(roof))
     extra = [] if roof.limits is None or roof.measured else ["No measured roof: the data sheet's"]
+    if device == roofline.HERE and calibrations.noise_here(scene.device, measured_dtype):
+        extra.append("Noisy calibration: the machine was busy")
+    if roofline.latent(scene, roofline.DECODE, roof):
+        extra.append("A decode step reads the latent, for all heads at once")
     skeleton.badges(
         measured=device == roofline.HERE and bool(marks or roof.measured),
         recorded_on=roof.name if device == roofline.RECORDED and marks else None,
-        extra=[*skeleton.beyond(scene), f"Rings: T = {tokens_label(T)}", *extra],
+        extra=[*skeleton.beyond(scene), f"Rings: T = {tokens_label(T)}", *extra, *points.looks(marks)],
     )
     rings = placed(roof).values() if roof.limits else ()
     notes = [(at.intensity, at.rate, "") for at in rings]
@@ -112,6 +122,8 @@ with left:
             help=f"{rate_text(roof.limits.flops_per_s)} over {scaled(roof.limits.bytes_per_s, 'B/s')}",
         )  # fmt: skip
     panel.controls(on_press=show_here)
+    if device != roofline.HERE and panel.run():
+        st.caption("This machine is calibrated: its roof is under **this machine** above.")
 with right:
     panel.live(draw)
 
@@ -121,17 +133,26 @@ found = placed(under)
 st.subheader(
     f"Three regimes under {under.name}: work, traffic and launches, whichever takes longest", anchor=False
 )
-st.dataframe(
-    [
-        {
-            "work": roofline.LABELS[role], "pass": term.name, "FLOPs": flops_text(term.flops),
-            "bytes": scaled(term.bytes_moved, "B"), "least time": seconds_text(term.seconds),
-            "limited by": term.limited_by,
-        }
-        for role, at in found.items() for term in at.bound.terms
-    ],
-    hide_index=True, height="content", key=f"{PAGE}_terms",
-)  # fmt: skip
+rows = [
+    {
+        "work": roofline.LABELS[role], "pass": term.name, "FLOPs": flops_text(term.flops),
+        "bytes": bytes_text(term.bytes_moved, scene.binary), "least time": seconds_text(term.seconds),
+        "limited by": term.limited_by,
+    }
+    for role, at in found.items() for term in at.bound.terms
+]  # fmt: skip
+if under.call_launch_s:
+    start = {
+        "pass": "start of the call",
+        "least time": seconds_text(under.call_launch_s),
+        "limited by": LAUNCH,
+    }
+    rows += [
+        {"work": roofline.LABELS[role], "FLOPs": "", "bytes": "", **start}
+        for role, at in found.items()
+        if at.limited_by == LAUNCH
+    ]
+st.dataframe(rows, hide_index=True, height="content", key=f"{PAGE}_terms")
 if under.call_launch_s:
     launch = f"{seconds_text(under.call_launch_s)} for a whole call"
 else:
@@ -186,5 +207,9 @@ skeleton.misconception(
     "more of both and leaves the decode step's intensity as it is.",
 )
 runs = own_runs() if device == roofline.HERE else [scene.recorded] if device == roofline.RECORDED else []
-skeleton.limits(caveats([(run, roof.name) for run in runs if run], ("scaling", "decode")))
+skeleton.limits(
+    caveats(
+        [(run, roof.name) for run in runs if run and points.has_heads_of(run, model)], ("scaling", "decode")
+    )
+)
 skeleton.closing(PAGE)

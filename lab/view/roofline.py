@@ -9,8 +9,10 @@ from typing import Any
 
 from lab.cost import catalog
 from lab.cost.chapter_card import SHEET_ID, sheet_calibration
-from lab.cost.predict import LAUNCH, Bound, Ceilings, attention_bound, bound_seconds
-from lab.cost.traffic import operations
+from lab.cost.decode_layer import decode_operation, widest_attention
+from lab.cost.layers import Attention
+from lab.cost.predict import LAUNCH, Bound, Ceilings, bound_seconds, operations_bound
+from lab.cost.traffic import Operation, operations
 from lab.runs import Point, Run
 from lab.runs.reference import CHAPTER_RUN_ID
 from lab.view import calibrations, ceilings, charts, here
@@ -23,8 +25,9 @@ from lab.view.scenario import Scenario
 
 DECODE, MEASURED_ROOF, SHEET_ROOF = "decode", "measured", "sheet"
 LABELS = {NAIVE: "naive prefill", FUSED: "fused prefill", DECODE: "decode step"}
-ROOF_LABELS = {MEASURED_ROOF: "measured roof", SHEET_ROOF: "data sheet"}
+ROOF_LABELS = {MEASURED_ROOF: "calibrated roof", SHEET_ROOF: "data sheet"}
 RECORDED, HERE = "recorded", "here"
+THIS_MACHINE = "this machine"
 _POWERS = range(-1, 6)
 _LONGEST = 6.6  # exponent at which the axis ends: the labels of the roofs stand beyond the last tick
 _IMPLEMENTATION = {NAIVE: "naive", FUSED: "flash", DECODE: "flash"}
@@ -97,7 +100,7 @@ def roofs(scene: Scenario, device: str, run: Run | None, dtype_here: str) -> Roo
     if device == HERE:
         found = calibrations.of_run(run, dtype_here) if run else None
         own = calibrations.ceilings_of(found) if found else None
-        return Roofs("this machine", dtype_here, here.cost_device(scene.device), own, None)
+        return Roofs(THIS_MACHINE, dtype_here, here.cost_device(scene.device), own, None)
     if device == RECORDED and scene.recorded is not None:
         known = calibrations.of_recorded(scene.recorded, scene.dtype)
         if known is not None:
@@ -134,24 +137,48 @@ def shape(scene: Scenario, role: str, tokens: int, dtype: str, kind: str, *, cau
     }  # fmt: skip
 
 
-def place(role: str, roof: Roofs, call: dict[str, Any]) -> Place:
+def latent(scene: Scenario, role: str, roof: Roofs) -> Attention | None:
+    """The latent attention whose cached rows a decode step reads; None of other work and models.
+
+    On this machine a step reads K and V of every head: PyTorch's SDPA, which is measured, takes no latent.
+    """
+    attention, _ = widest_attention(scene.model)
+    reads_it = role == DECODE and attention.latent is not None and roof.name != THIS_MACHINE
+    return attention if reads_it else None
+
+
+def passes(role: str, call: dict[str, Any], absorbed: Attention | None = None) -> tuple[Operation, ...]:
+    """The operations of a call; of latent attention in the form that is cached, where that is given."""
+    if absorbed is None:
+        return tuple(operations(_IMPLEMENTATION[role], **call))
+    names = {"batch": "batch", "context": "kv_len", "dtype": "dtype", "device": "device"}
+    return (decode_operation(absorbed, **{name: call[field] for name, field in names.items()}),)
+
+
+def place(role: str, roof: Roofs, call: dict[str, Any], absorbed: Attention | None = None) -> Place:
     """Where one attention call stands: its own FLOPs and bytes, and the time that it needs at least.
+
+    Args:
+        role: a key of LABELS.
+        roof: of the device.
+        call: from `shape`.
+        absorbed: see `latent`.
 
     Raises:
         ValueError: nothing is known of the device.
     """
     if roof.limits is None:
         raise ValueError(f"no ceilings of {roof.name} are known")
-    flops, intensity = counts(role, call)
-    bound = attention_bound(_IMPLEMENTATION[role], roof.limits, **call)
+    flops, intensity = counts(role, call, absorbed)
+    bound = operations_bound(passes(role, call, absorbed), roof.limits)
     launch = roof.call_launch_s or 0.0
     limited_by = LAUNCH if launch > bound.seconds else bound.limited_by
     return Place(intensity, flops / max(launch, bound.seconds), bound, limited_by)
 
 
-def counts(role: str, call: dict[str, Any]) -> tuple[int, float]:
+def counts(role: str, call: dict[str, Any], absorbed: Attention | None = None) -> tuple[int, float]:
     """The FLOPs of a call, and how many they are for each byte moved."""
-    steps = operations(_IMPLEMENTATION[role], **call)
+    steps = passes(role, call, absorbed)
     flops = sum(step.flops for step in steps)
     return flops, flops / sum(step.read_bytes + step.written_bytes for step in steps)
 
@@ -163,7 +190,7 @@ def ways(scene: Scenario, roof: Roofs, *, causal: bool) -> dict[str, list[tuple[
     found = {}
     for role in LABELS:
         calls = [shape(scene, role, T, roof.dtype, roof.kind, causal=causal) for T in TOKENS]
-        places = [place(role, roof, call) for call in calls]
+        places = [place(role, roof, call, latent(scene, role, roof)) for call in calls]
         found[role] = [(at.intensity, at.rate) for at in places]
     return found
 

@@ -183,6 +183,8 @@ def test_three_regimes_on_the_chapters_card() -> None:
     assert "naive prefill by bandwidth" in heading
     assert "fused prefill by arithmetic" in heading
     assert "decode step by launch" in heading
+    rows = open_page("roofline").main.get("dataframe")[-1].value
+    assert list(rows[rows["work"] == "decode step"]["limited by"])[-1] == LAUNCH
     assert "decode step by bandwidth" in open_page("roofline", batch=64).main.get("subheader")[0].value
 
 
