@@ -73,8 +73,8 @@ def null(
         cells = len(spec.lengths) * len(spec.implementations)
         passes = -(-trials // cells)
         if passes > MAX_REPEATS:
-            most = f"at most {MAX_REPEATS * cells:,} with {cells} cells of {MAX_REPEATS} passes"
-            raise ValueError(f"trials is {trials:,}; it must be {most}")
+            allowed = f"at most {MAX_REPEATS * cells:,} of {MAX_REPEATS} passes over {cells} cells"
+            raise ValueError(f"trials is {trials:,}; it must be {allowed}")
         spec = replace(spec, repeats=passes)
     found = trials_of(spec, PATIENCE_S)
     beside: dict[str, Disturbed] = {}

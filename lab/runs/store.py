@@ -13,6 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from lab.runs.checks import shown
 from lab.runs.migrations import MIGRATIONS
 from lab.runs.privacy import cleaned
 from lab.runs.run import RUN_ID, SCHEMA_VERSION, Run
@@ -150,17 +151,17 @@ def load(path: Path | str) -> Run:
         RunFileError: no such file or run, or not one that can be read.
     """
     place = Path(path)
-    if not place.exists() and re.fullmatch(RUN_ID, str(path)):
-        place = runs_folder() / f"{path}.json"
     try:
+        if not place.exists() and re.fullmatch(RUN_ID, str(path)):
+            place = runs_folder() / f"{path}.json"
         state = place.stat()
         if state.st_size > MAX_FILE_BYTES:
             raise RunFileError(f"{place.name} is larger than the {MAX_FILE_BYTES:,} bytes of a run file.")
         return _settled(_read(place, state.st_mtime_ns, state.st_size, state.st_ino))
     except FileNotFoundError:
-        raise RunFileError(f"There is no run or file named {str(path)!r}.") from None
+        raise RunFileError(f"There is no run or file named {shown(str(path))}.") from None
     except OSError as error:
-        raise RunFileError(f"{place.name} cannot be read: {error.strerror}.") from None
+        raise RunFileError(f"{shown(place.name)} cannot be read: {error.strerror}.") from None
 
 
 @lru_cache(maxsize=256)

@@ -112,6 +112,17 @@ def test_a_reader_that_leaves_ends_the_measurement_without_a_traceback() -> None
         (["scaling", "--rounds", "0"], "rounds is 0"),
         (["show", "nothing"], "There is no run or file named 'nothing'"),
         (["show", "README.md"], "damaged"),
+        (["show", ""], "run is ''; it must be a run's identifier"),
+        (["show", "a" * 5000], "cannot be read: File name too long"),
+        (["show", "/" + "a" * 300], "cannot be read: File name too long"),
+        (["flops", "--model", "nope"], "model must be one of gpt2"),
+        (["memory", "--model", "nope"], "model must be one of gpt2"),
+        (["memory", "--implementations", ""], "implementations[0] is ''"),
+        (["cross-check", "--implementations", ""], "implementations[0] is ''"),
+        (
+            ["null", "--trials", "600", "--lengths", "8", "--implementations", "flash"],
+            "trials is 600; it must be at most 100",
+        ),
     ],
 )
 def test_a_mistake_gets_one_sentence_and_exit_code_2(arguments: list[str], words: str) -> None:
@@ -235,3 +246,17 @@ def test_help_lists_the_exit_codes_and_starts_without_torch() -> None:
     )
     assert done.stdout.strip().endswith("False")
     assert "130 cancelled" in " ".join(done.stdout.split())
+
+
+def test_a_terminal_of_few_characters_gets_question_marks_and_json_stays_whole() -> None:
+    ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    for arguments in (("show", "chapter-card"), ("show", "chapter-card", "--json")):
+        done = subprocess.run(
+            [sys.executable, "-m", "lab", *arguments],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            env=ascii_only,
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+    assert runs.from_text(done.stdout) == runs.reference_runs()[0]

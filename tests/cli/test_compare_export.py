@@ -66,6 +66,9 @@ def test_runs_without_a_common_cell_are_refused_in_one_sentence(two) -> None:
     result = call("compare", two[0], kept(timed([1e-3] * 9, dtype="bf16")))
     assert result.exit_code == 3
     assert "no cell in common" in result.output
+    as_json = call("compare", two[0], kept(timed([1e-3] * 9, dtype="bf16")), "--json")
+    assert as_json.exit_code == 3
+    assert json.loads(as_json.stdout) == {"points": [], "only_first": 2, "only_second": 1}
 
 
 def test_an_unknown_run_is_a_mistake_of_the_caller(two) -> None:
