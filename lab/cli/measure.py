@@ -15,7 +15,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from lab.cli import options
 from lab.cli.exits import EXIT_CODES_HELP, exit_code, usage_errors
-from lab.cli.tables import kernel_lines, points_tables, reason_lines, warning_lines
+from lab.cli.tables import MOST_ROWS, kernel_lines, points_tables, reason_lines, warning_lines
 from lab.cost import catalog
 from lab.measure.execution import Event, Execution
 from lab.runs import JobSpec, Point, Run, default_spec
@@ -179,17 +179,27 @@ def measure_for_people(spec: JobSpec) -> Run:
     return run
 
 
-def print_run(console: Console, run: Run) -> None:
-    """Print a run for people: points, warnings, where it is kept."""
+def print_run(console: Console, run: Run, most: int | None = MOST_ROWS) -> None:
+    """Print a run for people: points, warnings, where it is kept.
+
+    Args:
+        console: where to.
+        run: any run.
+        most: points of an experiment, at most; None for all.
+    """
+    recorded = run.recorded_on is not None
     read = reading(run)
     for experiment in dict.fromkeys(point.experiment for point in run.points):
         found = [point for point in run.points if point.experiment == experiment]
-        title, tables = points_tables(found, console.width, recorded=run.recorded_on is not None)
+        title, tables = points_tables(found, console.width, recorded=recorded, most=most)
         if title:
             console.print(title, markup=False, highlight=False)
         for table in tables:
             console.print(table)
             console.print()
+        if most is not None and len(found) > most:
+            left_out = f"{len(found) - most:,} of {len(found):,} points are left out; show --all prints them."
+            console.print(left_out, markup=False, highlight=False)
         for line in (*kernel_lines(found), *reason_lines(found), *warning_lines(found)):
             console.print(line, markup=False, highlight=False)
         for sentence in read.get(experiment, ()):
@@ -198,6 +208,6 @@ def print_run(console: Console, run: Run) -> None:
     for warning in run.warnings:
         console.print(f"Warning: {warning}", style="yellow", markup=False)
     ending = f"{run.status}: {run.message}" if run.message else run.status
-    if run.recorded_on is not None:
+    if recorded:
         ending = f"recorded, from: {run.source}"
     console.print(f"Run {run.run_id} on {run.device_label} · {ending}", markup=False)

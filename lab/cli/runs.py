@@ -12,7 +12,7 @@ from rich.table import Table
 from lab import runs as store
 from lab.cli.exits import CRASHED, fail, usage_errors
 from lab.cli.measure import print_run
-from lab.cli.tables import printed_table, run_line, runs_table
+from lab.cli.tables import MOST_ROWS, printed_table, run_line, runs_table
 from lab.runs.store import runs_folder
 
 
@@ -47,6 +47,9 @@ def find(run: str) -> store.Run:
 def show(
     run: Annotated[str, typer.Argument(help="A run's identifier, or a run file.")],
     as_json: Annotated[bool, typer.Option("--json", help="The run file itself.")] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help=f"Every point, not the first {MOST_ROWS} of each experiment.")
+    ] = False,
 ) -> None:
     """Show one run as a table."""
     with usage_errors():
@@ -61,7 +64,7 @@ def show(
     if found.recorded_on is not None and not found.points:
         console.print(printed_table(found))
         console.print(f"{found.message}\n", markup=False, highlight=False)
-    print_run(console, found)
+    print_run(console, found, None if every else MOST_ROWS)
 
 
 def env(as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False) -> None:

@@ -10,6 +10,12 @@ from rich.table import Table
 
 from lab.runs import Point, Run
 
+MOST_ROWS = 200
+"""Points of an experiment that a table shows unless all are asked for: more than a default job of any brings."""
+
+MOST_CELLS = 50
+"""Cells that a line names; of more it says how many."""
+
 GAP = 2
 """Characters between columns."""
 
@@ -42,7 +48,7 @@ def time_text(seconds: float | None) -> str:
 
 
 def points_tables(
-    points: Iterable[Point], width: int, *, recorded: bool = False
+    points: Iterable[Point], width: int, *, recorded: bool = False, most: int | None = None
 ) -> tuple[str | None, list[Table]]:
     """Tabulate points; what is the same for all goes into the title, and empty columns are left out.
 
@@ -52,6 +58,7 @@ def points_tables(
         points: of one experiment.
         width: of the terminal, in characters; figures that find no room go into a further table of the same cells.
         recorded: whether they come from elsewhere.
+        most: points, at most; None for all.
     """
     found = sorted(points, key=_place)
     columns = [
@@ -60,7 +67,7 @@ def points_tables(
         if not (recorded and name == "status")
     ]
     shown = [(name, cells) for name, cells in columns if _varies(cells) or name in _ALWAYS]
-    told = [(name, cells) for name, cells in shown if any(cells)]
+    told = [(name, cells[:most]) for name, cells in shown if any(cells)]
     return _shared(columns), [_table(part, first=not place) for place, part in enumerate(_parts(told, width))]
 
 
@@ -118,7 +125,7 @@ def reason_lines(points: Iterable[Point]) -> list[str]:
     for point in points:
         if point.reason:
             cells.setdefault((point.status, point.reason), []).append(_label(point))
-    return [f"{status}: {', '.join(labels)}: {reason}" for (status, reason), labels in cells.items()]
+    return [f"{status}: {_named(labels)}: {reason}" for (status, reason), labels in cells.items()]
 
 
 def warning_lines(points: Iterable[Point]) -> list[str]:
@@ -127,7 +134,12 @@ def warning_lines(points: Iterable[Point]) -> list[str]:
     for point in points:
         for text in point.warnings:
             cells.setdefault(text, []).append(_label(point))
-    return [f"{', '.join(dict.fromkeys(labels))}: {text}" for text, labels in cells.items()]
+    return [f"{_named(list(dict.fromkeys(labels)))}: {text}" for text, labels in cells.items()]
+
+
+def _named(labels: list[str]) -> str:
+    left_out = len(labels) - MOST_CELLS
+    return ", ".join(labels[:MOST_CELLS]) + (f" and {left_out:,} more" if left_out > 0 else "")
 
 
 def _label(point: Point) -> str:

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -260,3 +261,17 @@ def test_a_terminal_of_few_characters_gets_question_marks_and_json_stays_whole()
         )
         assert (done.returncode, done.stderr) == (0, "")
     assert runs.from_text(done.stdout) == runs.reference_runs()[0]
+
+
+def test_a_long_run_is_cut_and_says_by_how_much_until_all_is_asked_for() -> None:
+    points = tuple(cell(kv_len=length, reason="busy", status="noisy") for length in range(600, 810))
+    run = replace(runs.new_run(JobSpec("scaling")), points=points).ended("finished")
+    runs.save(run)
+    cut, whole = call("show", run.run_id).output, call("show", run.run_id, "--all").output
+    assert "10 of 210 points are left out; show --all prints them." in cut
+    assert "and 160 more: busy" in " ".join(cut.split())
+    assert "left out" not in whole
+    rows = [[line.split()[:2] for line in said.splitlines()] for said in (cut, whole)]
+    assert [
+        sum(row == [str(length), "flash"] for row in said for length in range(600, 810)) for said in rows
+    ] == [200, 210]
