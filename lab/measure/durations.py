@@ -6,6 +6,7 @@ the most alike point of the last run, scaled by the work, else from a first gues
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
@@ -27,9 +28,14 @@ BLOCK_S = {"cpu": 0.010, "cuda": 0.001}
 CALLS_BEFORE_ROUNDS = 7  # first call, check, kernel; then four blocks of warm-up at least
 CALLS_FOR_MEMORY = 4
 MOST_CORRECTED = 4.0
+BUDGET_S = 30.0  # of one shape: no round starts later, once FEWEST_ROUNDS are done
+FEWEST_ROUNDS = 3
 
 FIRST_GUESS_FLOPS_PER_S = {"cpu": 40e9, "cuda": 1e12}
 """Until something was measured here: of one CPU thread (naive fp32 on an AVX-512 server), of a small card."""
+
+SLOWEST_SHARE = 0.1
+"""Of the first guess: scaled up from a short call, whose time is mostly its start, no call is taken to be slower."""
 
 POINTS_PER_SHAPE = {
     "causal": 6, "mask": 12, "windowed": 3, "gqa": 8, "split_kv": 10, "accuracy": 45, "kv_int8": 10,
@@ -43,6 +49,7 @@ COST_NAMES = {"sdpa": "flash", "cudnn": "efficient"}
 
 FROM_CALIBRATION = "From this device's calibration."
 FROM_LAST_RUN = "From the last run on this device, scaled by the work."
+FROM_ANOTHER = "From the last run of another kind on this device, scaled by the work."
 FIRST_GUESS = "A first guess from another machine's figures; the first run here replaces it."
 
 
@@ -94,17 +101,21 @@ class Durations:
     Args:
         known: the last run there; None when there is none.
         calibration: of the device, in the job's type and thread count; None when there is none.
+        another: whether that run was of another experiment.
     """
 
     known: Run | None = None
     calibration: Calibration | None = None
+    another: bool = False
 
     @property
     def basis(self) -> str:
         """Where the times come from, in words."""
         if self.calibration is not None:
             return FROM_CALIBRATION
-        return FIRST_GUESS if self.known is None else FROM_LAST_RUN
+        if self.known is None:
+            return FIRST_GUESS
+        return FROM_ANOTHER if self.another else FROM_LAST_RUN
 
     def job_s(self, spec: JobSpec, cells: Iterable[Cell]) -> float:
         """Seconds of a job, corrected by how long the last run took.
@@ -125,15 +136,26 @@ class Durations:
         processes = processes_of(spec)
         parts = set(processes)
         cells_s = 0.0
+        rounds = self._rounds(spec.rounds, cells)
         for cell in cells:
             call_s = self.call_s(cell)
             if "time" in parts:
-                block_s = max(BLOCK_S[cell.call.device], call_s)
-                timed_s = CELL_S + max(WARM_UP_S, CALLS_BEFORE_ROUNDS * call_s) + spec.rounds * block_s
+                rounds_s = rounds[_shape(cell)] * self._block_s(cell)
+                timed_s = CELL_S + max(WARM_UP_S, CALLS_BEFORE_ROUNDS * call_s) + rounds_s
                 cells_s += timed_s * processes.count("time")
             if "memory" in parts:
                 cells_s += CELL_S + CALLS_FOR_MEMORY * call_s
         return START_S * len(processes) + cells_s * _points_a_cell(spec, cells)
+
+    def _block_s(self, cell: Cell) -> float:
+        return max(BLOCK_S[cell.call.device], self.call_s(cell))
+
+    def _rounds(self, asked: int, cells: list[Cell]) -> dict[tuple[int, int], int]:
+        """The rounds that each shape gets: the protocol starts none once a shape's budget is spent."""
+        round_s: dict[tuple[int, int], float] = defaultdict(float)
+        for cell in cells:
+            round_s[_shape(cell)] += self._block_s(cell)
+        return {shape: _rounds_within(asked, seconds) for shape, seconds in round_s.items()}
 
     def call_s(self, cell: Cell) -> float:
         """Seconds of one call.
@@ -147,17 +169,24 @@ class Durations:
                 return predicted
         timed = [point for point in self.known.points if point.timing] if self.known else []
         alike = [point for point in timed if point.implementation == cell.implementation] or timed
+        workers = cell.call.threads if cell.call.device == "cpu" else 1
+        guess_s = cell.flops / (FIRST_GUESS_FLOPS_PER_S[cell.call.device] * workers)
         if not alike:
-            workers = cell.call.threads if cell.call.device == "cpu" else 1
-            return cell.flops / (FIRST_GUESS_FLOPS_PER_S[cell.call.device] * workers)
+            return guess_s
         nearest = min(alike, key=lambda point: _distance(point, cell.call))
-        return (nearest.timing.median_s if nearest.timing else 0.0) * cell.flops / _cell_of(nearest).flops
+        known_s = nearest.timing.median_s if nearest.timing else 0.0
+        scaled_s = known_s * cell.flops / _cell_of(nearest).flops
+        return min(scaled_s, max(known_s, guess_s / SLOWEST_SHARE))
 
     def _correction(self) -> float:
-        """How much longer the last run took than the model says of it; 1 when it tells nothing."""
+        """How much longer the last run took than the model says of it; 1 when it tells nothing, or was disturbed."""
         run = self.known
         took = took_s(run) if run else None
-        if run is None or took is None:
+        if (
+            run is None
+            or took is None
+            or 2 * sum(point.status == "noisy" for point in run.points) > len(run.points)
+        ):
             return 1.0
         kind = "cpu" if run.environment.get("device_kind") == "cpu" else "cuda"
         done = [_cell_of(point, kind) for point in run.points if point.status in ("ok", "noisy", "wrong")]
@@ -175,6 +204,18 @@ def _points_a_cell(spec: JobSpec, cells: list[Cell]) -> float:
     shapes = len(spec.batches) * len(spec.lengths)
     points = POINTS_PER_SHAPE.get(spec.experiment)
     return points * shapes / len(cells) if points and cells else 1.0
+
+
+def _shape(cell: Cell) -> tuple[int, int]:
+    return cell.call.batch, cell.call.kv_len
+
+
+def _rounds_within(asked: int, round_s: float) -> int:
+    """Rounds of a shape whose variants take so long each time; up to FEWEST_ROUNDS may take twice the budget."""
+    done = 1
+    while done < asked and done * round_s <= BUDGET_S * (1 if done >= FEWEST_ROUNDS else 2):
+        done += 1
+    return done
 
 
 def _predicted_s(calibration: Calibration, implementation: str, call: AttentionCall) -> float | None:

@@ -67,6 +67,7 @@ def estimate(spec: JobSpec, last_run: Run | None = None) -> Estimate:
     device = _device(spec)
     if spec.experiment == "calibrate":
         return _estimate_calibration(spec, device)
+    another = last_run is None
     last_run = last_run or _last_of_another(spec)
     usable = _usable_bytes(device)
     warm = spec.warm_heap and device == "cpu" and "time" in parts_of(spec.experiment)
@@ -79,7 +80,7 @@ def estimate(spec: JobSpec, last_run: Run | None = None) -> Estimate:
         else:
             running.append(cell)
     peak = max((cell.peak_bytes or 0 for cell in running), default=0)
-    durations = Durations(last_run, _calibration(spec, device))
+    durations = Durations(last_run, _calibration(spec, device), another)
     seconds = durations.job_s(spec, running)
     return Estimate(seconds, peak, usable, durations.basis, tuple(sorted(refused)))
 
@@ -139,10 +140,15 @@ def _device(spec: JobSpec) -> str:
 
 
 def _last_of_another(spec: JobSpec) -> Run | None:
+    """The last run of any experiment; of one new token at a time only for another such one.
+
+    Such a call does so little that what it takes says nothing of a prompt's.
+    """
     kind = spec.device.partition(":")[0]
     if kind == "auto":
         kind = str((machine() or {}).get("device_kind", "cpu"))
-    found = [run for name in EXPERIMENTS if (run := latest(name, kind)) is not None]
+    names = [name for name in EXPERIMENTS if spec.experiment in ONE_QUERY or name not in ONE_QUERY]
+    found = [run for name in names if (run := latest(name, kind)) is not None]
     return max(found, key=lambda run: run.created_utc or "", default=None)
 
 

@@ -10,20 +10,25 @@ from lab.cost.calls import AttentionCall
 from lab.cost.prediction import predict_attention
 from lab.cost.traffic import peak_extra_bytes
 from lab.measure import estimate as module
-from lab.measure import host
+from lab.measure import host, protocol
 from lab.measure.durations import (
+    BUDGET_S,
     CALLS_BEFORE_ROUNDS,
     CALLS_FOR_MEMORY,
     CELL_S,
+    FEWEST_ROUNDS,
     FIRST_GUESS,
+    FROM_ANOTHER,
     FROM_CALIBRATION,
     FROM_LAST_RUN,
     POINTS_PER_SHAPE,
     START_S,
+    _rounds_within,
 )
 from lab.measure.estimate import CALIBRATION_S, estimate
 from lab.measure.need import WARM_HEAP_FACTOR, input_bytes
 from lab.measure.plan import processes_of
+from lab.measure.protocol import Protocol
 from lab.runs import JobSpec, Point, Run, Timing
 from lab.runs.calibrations import calibrations_of
 from lab.runs.suites import members
@@ -101,15 +106,30 @@ def test_the_same_job_is_expected_to_take_as_long_as_last_time() -> None:
 
 def test_longer_contexts_are_scaled_by_their_work() -> None:
     job = spec(dtype="fp32", lengths=(2048,))
-    last = finished(job, 1.0, 30)
+    last = replace(finished(job, 0.3, 30), status="cancelled")
     longer = estimate(replace(job, lengths=(4096,)), last)
-    rounds_and_warm_up = longer.seconds - estimate(job, last).seconds
-    assert rounds_and_warm_up > 3 * (job.rounds + CALLS_BEFORE_ROUNDS)  # 4 s a call instead of 1
+    calls = job.rounds + CALLS_BEFORE_ROUNDS + CALLS_FOR_MEMORY
+    more = (4096 * 4097) / (2048 * 2049)  # causal pairs
+    assert longer.seconds - estimate(job, last).seconds == pytest.approx(0.3 * (more - 1) * calls)
+
+
+def test_no_more_rounds_are_expected_than_the_protocols_budget_allows() -> None:
+    assert (Protocol().budget_s, protocol.FEWEST_ROUNDS) == (BUDGET_S, FEWEST_ROUNDS)
+    assert [_rounds_within(9, seconds) for seconds in (0.1, 5.0, 29.0, 59.0, 61.0)] == [9, 7, 3, 2, 1]
+
+
+def test_a_disturbed_run_of_short_calls_makes_no_job_of_hours() -> None:
+    loud = finished(spec("decode", dtype="fp32", lengths=(128,)), 5e-3, 40)
+    loud = replace(loud, points=tuple(replace(point, q_len=1, status="noisy") for point in loud.points))
+    runs.save(loud)
+    job = spec(dtype="fp32", lengths=(512, 4096))
+    assert estimate(job).basis == FIRST_GUESS  # one new token at a time says nothing of a prompt
+    assert estimate(job, loud).seconds < 10 * estimate(job).seconds
 
 
 def test_the_last_run_of_another_experiment_is_better_than_a_guess() -> None:
     runs.save(finished(spec("selftest"), 0.01, 20))
-    assert estimate(spec("decode")).basis == FROM_LAST_RUN
+    assert estimate(spec("decode")).basis == FROM_ANOTHER
 
 
 def test_a_run_that_did_not_finish_gives_its_calls_but_not_its_length() -> None:
