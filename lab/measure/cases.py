@@ -119,7 +119,7 @@ class CaseExperiment(Experiment):
             if reason is None and need.fits:
                 yield plan
                 continue
-            sizes = {} if need.fits else {"need_bytes": need.need_bytes, "have_bytes": need.have_bytes}
+            sizes = {} if need.fits else need.sizes
             events.point(plan_point(job, plan, "refused", reason=reason or need.reason, **sizes))
 
     def _timed(self, job: Job, cases: list[Checked], gate: Gate, events: Events) -> Iterator[Point]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from lab.cost.calls import AttentionCall
 from lab.cost.traffic import peak_extra_bytes
@@ -30,7 +31,7 @@ class Need:
         return self.have_bytes is None or self.need_bytes <= self.have_bytes
 
     @property
-    def sizes(self) -> dict[str, int | None]:
+    def sizes(self) -> dict[str, Any]:
         """What a refused point records of it: nothing where need is past what a run can hold."""
         if self.need_bytes > LARGEST_INT:
             return {}

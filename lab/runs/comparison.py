@@ -17,6 +17,7 @@ from lab.runs.point import Point
 from lab.runs.run import Run
 
 FASTER, SLOWER, TIE = "faster", "slower", "too close to call"
+NOT_JUDGED = "not judged: fewer than three samples"
 TIE_SHARE = 0.02
 """Differences under 2 % are ties, whatever the interval says."""
 FEWEST_SAMPLES = 3
@@ -42,8 +43,10 @@ class Ratio:
 
     @property
     def verdict(self) -> str:
-        """Whether the first is faster or slower than the second, or too close to call."""
-        if self.low is None or self.high is None or abs(self.value - 1) < TIE_SHARE:
+        """Whether the first is faster or slower than the second, or too close to call; or that nothing is known."""
+        if self.low is None or self.high is None:
+            return NOT_JUDGED
+        if abs(self.value - 1) < TIE_SHARE:
             return TIE
         if self.low <= 1 <= self.high:
             return TIE

@@ -47,6 +47,21 @@ IMPLEMENTATIONS = (
 )
 """What can be measured: attention by name (lab.measure.implementations), and a model's "eager" attention."""
 
+OWN_NAMES: dict[str, tuple[str, ...]] = {
+    "mask": ("naive", "math", "flash", "efficient", "cudnn", "sdpa"),
+    "backends": ("math", "flash", "efficient", "cudnn", "sdpa", "flex"),
+    "windowed": ("sdpa", "windowed"),
+    "kv_int8": ("sdpa", "quantised"),
+    "model": ("eager", "sdpa"),
+    "flops": ("eager",),
+    "calibrate": (),
+    "cpu": (),
+    "all": (),
+}
+"""What an experiment can run, where that is not every kind of attention by name."""
+NO_CALLS = ("quantised", "eager")
+"""Names that are no function of Q, K and V, and so run in no other experiment."""
+
 CACHES = ("cold", "warm")
 """Whether a cache of the device may hold the inputs from one call to the next."""
 
@@ -188,7 +203,23 @@ def default_spec(experiment: str, **changes: Any) -> JobSpec:
         changes: fields of JobSpec; None means the default.
 
     Raises:
-        ValueError: a value is not allowed.
+        ValueError: a value is not allowed, or the experiment cannot run an implementation.
     """
     stated = {name: value for name, value in changes.items() if value is not None}
-    return JobSpec(experiment, **{**DEFAULTS.get(experiment, {}), **stated})
+    spec = JobSpec(experiment, **{**DEFAULTS.get(experiment, {}), **stated})
+    able = runnable(experiment)
+    unable = [name for name in spec.implementations if name not in able]
+    if unable:
+        allowed = f"it must be of {', '.join(able)}" if able else "it must be left out"
+        raise ValueError(f"implementations is {', '.join(unable)}; for {experiment} {allowed}")
+    return spec
+
+
+def runnable(experiment: str) -> tuple[str, ...]:
+    """List the implementations that an experiment can run, on some device.
+
+    Args:
+        experiment: one of EXPERIMENTS.
+    """
+    every = tuple(name for name in IMPLEMENTATIONS if name not in NO_CALLS)
+    return OWN_NAMES.get(experiment, every)

@@ -19,6 +19,7 @@ from lab.measure.implementations import IMPLEMENTATIONS
 from lab.measure.job import open_job
 from lab.runs import EXPERIMENTS as NAMES
 from lab.runs import Point, default_spec
+from lab.runs.spec import runnable
 
 
 @pytest.fixture(autouse=True)
@@ -139,6 +140,29 @@ def test_what_does_not_fit_is_refused_before_anything_is_allocated() -> None:
     assert [point.status for point in large] == ["refused"] * 3
     assert all(point.need_bytes > point.have_bytes == int(0.8 * 2**20) for point in large)
     assert all(point.status in ("ok", "noisy") for point in points if point.kv_len == 16)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_a_job_may_name_is_there_to_be_called(name: str) -> None:
+    own = {"eager", "quantised"}  # of a model and of a stored cache, made by their experiments
+    assert set(runnable(name)) <= {*IMPLEMENTATIONS, *own}
+    assert not own & set(runnable(name)) or name in ("model", "flops", "kv_int8")
+
+
+@pytest.mark.parametrize("name", ["scaling", "causal"])
+def test_the_largest_sizes_a_job_may_ask_for_are_refused_in_words(name: str) -> None:
+    """Their bytes are more than a run can record, whether or not the system says what is free."""
+
+    class Silent(Device):
+        def free_bytes(self) -> None:
+            return None
+
+    largest = {"batches": (65_536,), "heads": 4096, "kv_heads": 4096, "head_dim": 4096}
+    opened = job(name, lengths=(2**24,), device=Silent(), **largest)
+    for point in points_of(name, "memory", opened):
+        assert point.status == "refused"
+        assert point.reason.endswith("more than any machine can address")
+        assert (point.need_bytes, point.predicted_peak_bytes) == (None, None)
 
 
 def test_a_variant_that_runs_out_of_memory_while_timed_leaves_the_others(monkeypatch) -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lab.runs import Timing, default_spec, new_run
-from lab.runs.comparison import FASTER, SLOWER, TIE, compare, interval, ratio_of
+from lab.runs.comparison import FASTER, NOT_JUDGED, SLOWER, TIE, compare, interval, ratio_of
 from tests.runs.test_records import cell
 
 
@@ -71,8 +71,9 @@ def test_the_interval_does_not_depend_on_the_unit_and_holds_the_ratio_of_equals(
 @pytest.mark.parametrize(("first", "second"), [([1.0], [2.0]), ([1.0, 1.0], [2.0, 2.0, 2.0])])
 def test_too_few_samples_make_a_ratio_without_a_verdict(first, second) -> None:
     ratio = ratio_of(timed(first), timed(second), paired=False)
-    assert (ratio.value, ratio.low, ratio.verdict) == (0.5, None, TIE)
+    assert (ratio.value, ratio.low, ratio.verdict) == (0.5, None, NOT_JUDGED)
     assert "no interval" in ratio.text
+    assert ratio.verdict == "not judged: fewer than three samples"
 
 
 def test_what_cannot_be_compared_is_said() -> None:
