@@ -183,3 +183,27 @@ def test_fp32_intermediates_are_told_where_inputs_are_16_bit() -> None:
     (sentence,) = read(*points)
     assert "from 0.004 to 0.001 of the output's size (4.0 times less); time over time 2 (" in sentence
     assert sentence.endswith("slower; peak over peak 1.96.")
+
+
+@pytest.mark.parametrize("figure", [0.0, None])
+@pytest.mark.parametrize("variant", [None, "forward"])
+@pytest.mark.parametrize("experiment", READERS)
+def test_points_without_what_a_sentence_needs_bring_no_error(
+    experiment: str, variant: str | None, figure: float | None
+) -> None:
+    names = (
+        "matmul_flops",
+        "cache_bytes",
+        "pairs_needed",
+        "rms_relative_error",
+        "counted_flops",
+        "work_items",
+    )
+    points = [
+        timed(1e-3, experiment=experiment, implementation=name, variant=kind, heads=heads, kv_heads=heads,
+              measures={} if figure is None else dict.fromkeys(names, figure))
+        for name in IMPLEMENTATIONS
+        for kind in (variant, "forward and backward")
+        for heads in (12, 6)
+    ]  # fmt: skip
+    assert "None" not in " ".join(read(*points))

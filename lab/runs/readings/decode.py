@@ -103,7 +103,7 @@ def gqa(points: Sequence[Point]) -> list[str]:
         most = max(found, key=lambda p: p.kv_heads)
         fewest = min(found, key=lambda p: p.kv_heads)
         ratio = versus(fewest, most)
-        if most.kv_heads == fewest.kv_heads or ratio is None:
+        if phase is None or most.kv_heads == fewest.kv_heads or ratio is None:
             continue
         said.append(
             f"{name}, {phase} at {at(most)}: {fewest.kv_heads} instead of {most.kv_heads} KV heads is "
@@ -125,10 +125,13 @@ def kv_int8(points: Sequence[Point]) -> list[str]:
     for found in groups(points, _kind).values():
         plain = one(found, implementation="sdpa")
         for point in found:
-            error = point.measures.get("rms_relative_error")
-            if point is plain or plain is None or error is None:
+            if point is plain or plain is None or point.variant is None:
                 continue
-            saved = point.measures["cache_bytes"] / plain.measures["cache_bytes"]
+            error, kept = (point.measures.get(name) for name in ("rms_relative_error", "cache_bytes"))
+            whole = plain.measures.get("cache_bytes")
+            if error is None or kept is None or not whole:
+                continue
+            saved = kept / whole
             own = plain.measures.get("rms_relative_error", 0.0)
             said.append(
                 f"{point.variant} at {at(point)}: {saved:.2g} of the bytes, error {error:.2g} of the output's "

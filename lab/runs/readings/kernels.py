@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from lab.cost.formulas import BYTES_PER_ELEMENT, score_bytes
 from lab.runs.comparison import Ratio
 from lab.runs.point import Point
-from lab.runs.readings.words import at, groups, one, seconds, size, timed, told, versus
+from lab.runs.readings.words import at, called, groups, one, seconds, size, timed, told, versus
 
 MATH = "attention_math"
 
@@ -47,7 +47,7 @@ def _ran(found: Sequence[Point], ran: Sequence[Point]) -> str:
 
 
 def _variants(points: Sequence[Point]) -> str:
-    return ", ".join(str(point.variant) for point in points)
+    return ", ".join(called(point) for point in points)
 
 
 def memory(points: Sequence[Point]) -> list[str]:

@@ -23,7 +23,7 @@ def model(points: Sequence[Point]) -> list[str]:
     said = []
     for (wanted, *_), found in groups(points, lambda p: (p.variant, p.batch, p.kv_len, p.dtype)).items():
         eager, sdpa = one(found, implementation="eager"), one(found, implementation="sdpa")
-        if eager is None or sdpa is None or eager.kernel is None or sdpa.kernel is None:
+        if wanted is None or eager is None or sdpa is None or eager.kernel is None or sdpa.kernel is None:
             continue
         parts = []
         ratio = versus(sdpa, eager)
@@ -64,13 +64,15 @@ def training(points: Sequence[Point]) -> list[str]:
         ratio = versus(both, forward)
         if both is None or forward is None or ratio is None:
             continue
-        flops = both.measures.get("matmul_flops", 0.0) / forward.measures.get("matmul_flops", 1.0)
+        counted = [point.measures.get("matmul_flops") for point in (both, forward)]
+        flops = (
+            f", for {counted[0] / counted[1]:.3g} times the matmul FLOPs" if counted[0] and counted[1] else ""
+        )
         peak = ""
         if both.peak_extra_bytes and forward.peak_extra_bytes:
             peak = f"; peak {size(both.peak_extra_bytes)} against {size(forward.peak_extra_bytes)}"
         said.append(
-            f"{name} at {at(both)}: forward and backward over forward alone {told(ratio)}, for {flops:.3g} "
-            f"times the matmul FLOPs{peak}."
+            f"{name} at {at(both)}: forward and backward over forward alone {told(ratio)}{flops}{peak}."
         )
     return said
 
