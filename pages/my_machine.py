@@ -196,11 +196,11 @@ st.download_button(
 held = agreement.scored(pairs, CLOSE)
 skeleton.formula(
     r"\text{error} = \frac{\text{predicted}}{\text{measured}} - 1 \qquad "
-    r"\text{mean miss} = \frac{1}{n} \sum |\text{error}|",
+    r"\text{mean miss} = \frac{1}{N} \sum |\text{error}|",
     [
         rf"\text{{farthest}} = \frac{{{latex.quantity(text(held.worst.predicted))}}}"
         rf"{{{latex.quantity(text(held.worst.measured))}}} - 1 = {held.worst.error:+.2f}, \qquad "
-        rf"n = {held.cells}"
+        rf"N = {held.cells}"
     ]
     if held
     else [],

@@ -70,6 +70,16 @@ def words(text: str | None) -> tuple[str, ...] | None:
     return None if text is None else tuple(name.strip() for name in text.split(","))
 
 
+def known_model(model: str | None) -> None:
+    """Refuse a model that the catalogue does not have, before anything starts.
+
+    Raises:
+        ValueError: no model of that name.
+    """
+    if model is not None:
+        catalog.model(model)
+
+
 def command_for(experiment: str) -> Callable[..., None]:
     """Make the command that runs one experiment."""
 
@@ -93,18 +103,17 @@ def command_for(experiment: str) -> Callable[..., None]:
         quick: options.Quick = False,
         json_lines: options.JsonLines = False,
     ) -> None:
-        shape = {"heads": heads, "head_dim": head_dim, "causal": causal, "model": model}
+        groups = kv_heads if kv_heads is not None else heads
+        shape = {"heads": heads, "kv_heads": groups, "head_dim": head_dim, "causal": causal, "model": model}
         clock = {"rounds": rounds, "repeats": repeats, "threads": threads, "seed": seed, "cache": cache}
         with usage_errors():
-            if model is not None:
-                catalog.model(model)
+            known_model(model)
             spec = default_spec(
                 experiment,
                 device=device,
                 dtype=dtype,
                 lengths=numbers(lengths, "lengths"),
                 batches=numbers(batches, "batches"),
-                kv_heads=kv_heads if kv_heads is not None else heads,
                 implementations=words(implementations),
                 warm_heap=not page_faults,
                 quick=quick,
