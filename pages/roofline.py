@@ -161,9 +161,9 @@ st.caption(f"Launch time of {under.name}: {launch}. Its ceilings are {limits.sou
 
 fused, decode = found[FUSED], found[roofline.DECODE]
 skeleton.formula(
-    r"I = \frac{\text{FLOPs}}{\text{bytes}} \qquad t \ge \max\!\left(\frac{\text{FLOPs}}{\text{rate}},\ "
-    r"\frac{\text{bytes}}{\text{bandwidth}},\ t_\text{launch}\right) \qquad "
-    r"I_\text{ridge} = \frac{\text{rate}}{\text{bandwidth}}",
+    r"I = \frac{\text{FLOPs}}{\text{bytes}} \qquad t \ge \max\!\left(\frac{\text{FLOPs}}{P},\ "
+    r"\frac{\text{bytes}}{\text{BW}},\ t_\text{launch}\right) \qquad "
+    r"I_\text{ridge} = \frac{P}{\text{BW}}",
     [
         rf"I_\text{{ridge}} = \frac{{{latex.quantity(rate_text(limits.flops_per_s))}}}"
         rf"{{{latex.quantity(scaled(limits.bytes_per_s, 'B/s'))}}} = {digits(limits.ridge_flops_per_byte)}",
