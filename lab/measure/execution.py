@@ -18,6 +18,7 @@ from filelock import FileLock, Timeout
 from lab.measure.child import WORKER, Child
 from lab.measure.plan import processes_of, repeatable
 from lab.runs import RUN_STATUSES, JobSpec, Point, Run, lock_file, new_run, save, utc_now
+from lab.runs.checks import printable
 from lab.runs.joining import with_repeat
 
 POLL_S = 0.2
@@ -211,7 +212,7 @@ class Execution:
 
 
 def _text(value: object) -> str | None:
-    return None if value is None else str(value)[:LONGEST_MESSAGE]
+    return None if value is None else printable(str(value))[:LONGEST_MESSAGE]
 
 
 @contextlib.contextmanager

@@ -16,6 +16,7 @@ import torch
 
 from lab.measure.implementations import IMPLEMENTATIONS
 from lab.measure.trace import Trace, record
+from lab.runs.checks import printable
 
 # The operator inside scaled_dot_product_attention, by what PyTorch calls it, and the backend it belongs to
 SDPA_OPERATORS = {
@@ -147,7 +148,7 @@ def reason_text(said: list[str], error: Exception) -> str:
         for text, following in itertools.pairwise([*texts, "because:"])
         if not (text.endswith("because:") and following.endswith("because:"))
     ]
-    return " ".join([*dict.fromkeys(reasons), " ".join(words_of(error).split())])
+    return printable(" ".join([*dict.fromkeys(reasons), " ".join(words_of(error).split())]))
 
 
 def words_of(error: BaseException) -> str:
@@ -159,7 +160,7 @@ def words_of(error: BaseException) -> str:
     Returns:
         Such as "KeyError: 'x'", never empty.
     """
-    said, kind = str(error).strip().splitlines(), type(error).__name__
+    said, kind = printable(str(error)).strip().splitlines(), type(error).__name__
     if not said:
         return kind
     return said[0] if isinstance(error, RuntimeError) else f"{kind}: {said[0]}"

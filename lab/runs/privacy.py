@@ -13,6 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from lab.runs.checks import printable
+
 SHORTEST_NAME = 3  # a shorter user or host name would take ordinary words with it
 FREE_TEXT = ("message", "reason", "warnings")
 """Fields where a library's words, and so a user or host name, may stand; the others hold names of things."""
@@ -37,12 +39,12 @@ def without_paths(text: str) -> str:
 
 
 def impersonal(text: str) -> str:
-    """Return the text without paths and without the names of this host and user.
+    """Return the text without paths, the names of this host and user, and what steers a terminal.
 
     Args:
         text: any text.
     """
-    text = without_paths(text)
+    text = printable(without_paths(text))
     for name in _names():
         text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", "…", text, flags=re.IGNORECASE)
     return text

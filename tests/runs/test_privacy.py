@@ -76,3 +76,7 @@ def test_host_and_user_names_leave_error_texts_but_not_the_names_of_things(
     assert again.warnings == ("…@…: b",)
     assert again.message == "xeons are not …"
     assert again.environment == {"device_name": "Xeon", "driver": "driver.so"}
+
+
+def test_what_a_library_says_steers_no_terminal_and_can_be_written() -> None:
+    assert privacy.impersonal("\x1b[31mno kernel\udc80\x07\tfor\nthis") == "?[31mno kernel??\tfor\nthis"
