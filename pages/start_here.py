@@ -14,6 +14,7 @@ from lab.view import (
     controls,
     forecasts,
     gaps,
+    glossary,
     here,
     latex,
     navigation,
@@ -194,6 +195,8 @@ skeleton.formula(
     ],
 )
 st.caption(f"Ceilings: {reference.name}. {reference.source}. A bound, not a forecast.")
+if scene.recorded and ceilings.short_name(scene.recorded) == skeleton.CHAPTERS_CARD:
+    st.caption(glossary.says(skeleton.CHAPTERS_TERM))
 
 run = panel.run()
 curves = {key: dict(curve) for key, curve in lines(run, list(TOKENS)).items()}

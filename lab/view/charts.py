@@ -1,8 +1,9 @@
 """Charts from data frames: a Vega-Lite spec that stays constant while its data change.
 
 Lines are predictions, points are measurements, bars their spread, hollow points refusals (dashed ones noisy
-measurements), long dashes limits. The data sit beside the spec under fixed names, so that a partial result redraws marks and nothing
-else: an empty frame keeps its columns, every domain is explicit, no title holds a live number.
+measurements), long dashes limits. The data sit beside the spec under fixed names, so that a partial result
+redraws marks and nothing else: an empty frame keeps its columns, every domain is explicit, no title holds a
+live number.
 """
 
 from __future__ import annotations
@@ -154,8 +155,14 @@ def _limits(palette: Palette, place: dict[str, Any]) -> list[alt.Chart]:
             y=place["y"], text="label:N"
         ),
         up.mark_rule(**rule).encode(x=place["x"]),
-        up.mark_text(**text, align="left", baseline="top", dx=5, y=3).encode(x=place["x"], text="label:N"),
+        _up_label(up, "right", **text, align="left", dx=5).encode(x=place["x"], text="label:N"),
+        _up_label(up, "left", **text, align="right", dx=-5).encode(x=place["x"], text="label:N"),
     ]
+
+
+def _up_label(rules: alt.Chart, side: str, **style: Any) -> alt.Chart:
+    """The words of those rules that have room on one side."""
+    return rules.transform_filter(alt.datum.side == side).mark_text(**style, baseline="top", y=3)
 
 
 def _lines(series: Sequence[Series], colour: Any, place: dict[str, Any]) -> alt.Chart:

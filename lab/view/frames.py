@@ -14,6 +14,7 @@ import pandas as pd
 from lab.view.axes import Axis
 from lab.view.charts import LABEL_HEIGHT_PX, Series
 
+MIDDLE = 0.5
 Curve = Sequence[tuple[float, float]]
 KINDS = {
     "measured": "here",
@@ -30,7 +31,7 @@ _COLUMNS: dict[str, dict[str, str]] = {
         **dict.fromkeys(("series", "kind"), "str"),
         **dict.fromkeys(("x", "y", "low", "high"), "float64"),
     },
-    "limits_x": {"x": "float64", "label": "str"},
+    "limits_x": {"x": "float64", "label": "str", "side": "str"},
     "marker_x": {"x": "float64"},
     "notes": {"x": "float64", "y": "float64", "label": "str"},
     "limits_y": {"y": "float64", "label": "str"},
@@ -121,7 +122,9 @@ def bundle(
         "lines": lines_frame(curves),
         "labels": labels_frame(curves, series, x, y, height_px),
         "points": points_frame(marks, x, y),
-        "limits_x": frame("limits_x", [limit for limit in extras.limits_x if x.holds(limit[0])]),
+        "limits_x": frame(
+            "limits_x", [(*limit, _side(limit[0], x)) for limit in extras.limits_x if x.holds(limit[0])]
+        ),
         "limits_y": frame("limits_y", [limit for limit in extras.limits_y if y.holds(limit[0])]),
         "marker_x": frame("marker_x", marker),
         "notes": frame("notes", notes),
@@ -129,6 +132,11 @@ def bundle(
         "slope_labels": words,
         "hover": hover_frame(curves, marks, series, x, at, value),
     }
+
+
+def _side(place: float, axis: Axis) -> str:
+    """On which side of a rule its words have room."""
+    return "left" if axis.position(place) > MIDDLE else "right"
 
 
 def frame(name: str, rows: Iterable[Sequence[object]]) -> pd.DataFrame:
