@@ -1,9 +1,11 @@
 """Readings: each sentence follows from the points, and none is said without them."""
 
+from dataclasses import replace
+
 import pytest
 
 from lab.runs import IMPLEMENTATIONS, Point, Timing, default_spec, new_run
-from lab.runs.readings import READERS
+from lab.runs.readings import READERS, reading
 from lab.runs.suites import ALL
 from tests.runs.test_records import cell
 
@@ -200,10 +202,11 @@ def test_points_without_what_a_sentence_needs_bring_no_error(
         "work_items",
     )
     points = [
-        timed(1e-3, experiment=experiment, implementation=name, variant=kind, heads=heads, kv_heads=heads,
+        timed(1e-3, experiment=experiment, implementation=name, variant=kind, heads=heads, kv_heads=heads, dtype="bf16",
               measures={} if figure is None else dict.fromkeys(names, figure))
         for name in IMPLEMENTATIONS
         for kind in (variant, "forward and backward")
         for heads in (12, 6)
     ]  # fmt: skip
-    assert "None" not in " ".join(read(*points))
+    run = replace(new_run(default_spec(experiment)), points=tuple(points))
+    assert "None" not in " ".join(sentence for said in reading(run).values() for sentence in said)

@@ -113,7 +113,7 @@ def model(run: Run, chapter: Run) -> list[str]:
         longest = max(point.kv_len for point in found)
         pair = [point for point in found if point.kv_len == longest]
         eager, sdpa = one(pair, implementation="eager"), one(pair, implementation="sdpa")
-        if eager is None or sdpa is None:
+        if wanted is None or eager is None or sdpa is None:
             continue
         said.append(_largest(str(wanted), eager, sdpa, side_of(run).kind))
         row = next((r for r in chapter.tables.get("gpt2_fp32_batch1", ()) if r["tokens"] == longest), None)

@@ -87,7 +87,7 @@ def accuracy(points: Sequence[Point]) -> list[str]:
     said = []
     for (dtype, kind, _), found in groups(points, lambda p: (p.dtype, p.variant, p.kv_len)).items():
         narrow, wide = one(found, implementation="naive"), one(found, implementation="naive_fp32")
-        if narrow is None or wide is None or dtype == "fp32":
+        if kind is None or narrow is None or wide is None or dtype == "fp32":
             continue
         errors = [point.measures.get("rms_relative_error") for point in (narrow, wide)]
         if errors[0] is None or not errors[1]:
