@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from lab.runs.checks import shown
+from lab.runs.checks import printable, shown
 from lab.runs.migrations import MIGRATIONS
 from lab.runs.privacy import cleaned
 from lab.runs.run import RUN_ID, SCHEMA_VERSION, Run
@@ -156,7 +156,9 @@ def load(path: Path | str) -> Run:
             place = runs_folder() / f"{path}.json"
         state = place.stat()
         if state.st_size > MAX_FILE_BYTES:
-            raise RunFileError(f"{place.name} is larger than the {MAX_FILE_BYTES:,} bytes of a run file.")
+            raise RunFileError(
+                f"{printable(place.name)} is larger than the {MAX_FILE_BYTES:,} bytes of a run file."
+            )
         return _settled(_read(place, state.st_mtime_ns, state.st_size, state.st_ino))
     except FileNotFoundError:
         raise RunFileError(f"There is no run or file named {shown(str(path))}.") from None
@@ -167,7 +169,7 @@ def load(path: Path | str) -> Run:
 @lru_cache(maxsize=256)
 def _read(path: Path, *state: int) -> Run:
     """Read a file, or remember it while its state (time, size, identity) is the same."""
-    return from_text(path.read_bytes(), path.name)
+    return from_text(path.read_bytes(), printable(path.name))
 
 
 def _settled(run: Run) -> Run:

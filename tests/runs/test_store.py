@@ -118,6 +118,13 @@ def test_a_bad_file_among_the_runs_does_not_hide_the_others(home: Path) -> None:
     assert runs.list_runs() == (run,)
 
 
+def test_a_file_whose_name_cannot_be_written_is_told_of_in_a_text_that_can(home: Path) -> None:
+    (home / "runs").mkdir(parents=True)
+    (home / "runs" / "\x1b[2J\udc80.json").write_text("{")
+    (sentence,) = runs.unreadable()
+    assert sentence.encode("utf-8").startswith(b"?[2J?.json is damaged")
+
+
 def test_a_huge_file_is_not_read(tmp_path: Path) -> None:
     path = tmp_path / "huge.json"
     with path.open("wb") as file:
