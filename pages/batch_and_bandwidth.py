@@ -178,8 +178,8 @@ skeleton.opening(PAGE)
 left, right = skeleton.columns()
 with left:
     views = {
-        RECORDED: "recorded bandwidth",
-        HERE: "bandwidth here",
+        RECORDED: "recorded",
+        HERE: "this machine",
         SPLIT: "split caches",
     }
     shown = controls.pick(PAGE, "shown", "Show", views, "One layer's attention, one new token a sequence.")

@@ -9,7 +9,7 @@ from lab.cost import BYTES_PER_ELEMENT, catalog
 from lab.cost.predict import Ceilings
 from lab.cost.storage import STORAGE
 from lab.runs import Run, default_spec
-from lab.view import bars, capacity, charts, controls, here, latex, navigation, scenario, skeleton
+from lab.view import bars, capacity, charts, controls, frames, here, latex, navigation, scenario, skeleton
 from lab.view import ceilings as ceilings_of
 from lab.view import serving_options as serving
 from lab.view.axes import bytes_axis, seconds_axis
@@ -139,11 +139,17 @@ def trade_off(run: Run | None) -> None:
     every = [point for points in curves.values() for point in points]
     x = serving.rates_axis([rate for rate, _ in every])
     y = seconds_axis("time of one step: a token for every sequence", [step for _, step in every] or SECONDS)
-    skeleton.chart(
-        PAGE, curves, [], series, Extras(), x=x, y=y, at=lambda rate: f"{digits(rate)} tokens/s",
-        value=seconds_text, palette=palette,
+    high = skeleton.HEIGHT_PX
+    data = frames.bundle(
+        curves, [], series, Extras(), x=x, y=y, height_px=high, at=lambda rate: f"{digits(rate)} tokens/s",
+        value=seconds_text,
+    )  # fmt: skip
+    data["labels"] = serving.clear_of_lines(data["labels"], x, y, high)
+    figure = charts.curves(
+        data, series, x=x, y=y, palette=palette, height_px=high,
         description="Time of a decode step against tokens a second, from one sequence to a full card.",
     )  # fmt: skip
+    skeleton.show(figure, f"{PAGE}_chart")
 
 
 def trade_takeaway(curves: dict[str, list[tuple[float, float]]]) -> str:

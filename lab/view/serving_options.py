@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import pandas as pd
+
 from lab.cost.deployment import Deployment, reserve
 from lab.cost.formulas import logits_bytes
 from lab.cost.predict import Bound, Ceilings, bound_seconds
@@ -14,6 +16,7 @@ from lab.cost.terms import score_peak_bytes, sequences_that_fit, step_bytes, ste
 from lab.view.axes import Axis
 from lab.view.bars import Bars, Part, Segment, faded
 from lab.view.capacity import Capacity
+from lab.view.charts import LABEL_HEIGHT_PX
 from lab.view.format import bytes_text, digits, whole
 from lab.view.palette import WEIGHTS, Palette
 
@@ -21,6 +24,7 @@ NARROWER = ("fp8", "q8_0", "q4_0")
 """Storage types of a cache that are compared with the scenario's own number type."""
 
 WEIGHT, CACHE, LEFT, ACTIVATIONS, RESERVE = (*("weights", "KV cache", "left over", "activations", "reserve"),)
+NAME_WIDTH = 0.35  # of the axis: no line further right runs through a name
 LOGITS_ELEMENT = 4  # logits are sampled from in fp32
 
 
@@ -109,6 +113,27 @@ def rates_axis(rates: list[float]) -> Axis:
     ticks = tuple((10.0**power, digits(10.0**power)) for power in range(low, high + 1))
     room = 10.0 ** (0.5 * (high - low))
     return Axis("tokens a second, all sequences together", 10.0**low, 10.0**high * room, ticks, 10)
+
+
+def clear_of_lines(labels: pd.DataFrame, x: Axis, y: Axis, height_px: int) -> pd.DataFrame:
+    """Move names right where a line that goes on further would run through them.
+
+    Args:
+        labels: the frame of `lab.view.frames`, a name at each line's end.
+        x: the horizontal axis.
+        y: the vertical axis.
+        height_px: height of the chart.
+
+    Returns:
+        The frame; a name stands where the rightmost line ends that rises through its place.
+    """
+    half = 0.5 * LABEL_HEIGHT_PX / height_px
+    ends = [(x.position(at), y.position(height)) for at, height in zip(labels["x"], labels["y"], strict=True)]
+    moved = [
+        max(other for other, level in ends if level >= own - half and other - at < NAME_WIDTH)
+        for at, own in ends
+    ]
+    return labels.assign(x=[x.value(place) for place in moved])
 
 
 def memory_bars(options: list[Option], palette: Palette, binary: bool) -> Bars:

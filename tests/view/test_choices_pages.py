@@ -146,6 +146,7 @@ def test_a_step_is_bound_by_the_bytes_it_reads() -> None:
     at = open_page(SERVING, **H100, **{f"{SERVING}_shown": "by_type"})
     bandwidth = catalog.card("h100-sxm").memory_bandwidth_bytes_per_s
     steps = line(at, "type_bf16")
+    assert len({row["x"] for row in chart(at)[1]["labels"]}) == 1  # no line runs through a name
     assert len(steps) == len(serving_options.batches(56)) == 7
     for batch, (rate, step) in zip(serving_options.batches(56), steps.items(), strict=True):
         read = decode_traffic(LLAMA_3, batch, 8192, weight_type="bf16", k_type="bf16").total_bytes
