@@ -90,7 +90,8 @@ class Passes:
             if ratio is not None:
                 kind = points.kind_of(both, recorded=False)
                 ends = (ratio.low or ratio.value, ratio.high or ratio.value)
-                found.append(Mark(ROLES[both.implementation], kind, float(both.kv_len), ratio.value, *ends))
+                role, noisy = ROLES[both.implementation], "noisy" in (both.status, forward.status)
+                found.append(Mark(role, kind, float(both.kv_len), ratio.value, *ends, noisy=noisy))
         return found
 
     def peak_marks(self, run: Run | None) -> list[Mark]:
@@ -106,7 +107,8 @@ class Passes:
 def factor_takeaway(passes: Passes, run: Run | None) -> str:
     """What both passes take beside the forward pass, measured or counted."""
     counted = {role: passes.counted(role) for role in NAMES}
-    marks = [mark for mark in passes.factor_marks(run) if mark.series == FUSED] or passes.factor_marks(run)
+    quiet = points.clean(passes.factor_marks(run))
+    marks = [mark for mark in quiet if mark.series == FUSED] or quiet
     if marks:
         longest = max(marks, key=lambda mark: mark.x)
         count = counted[longest.series]

@@ -110,8 +110,9 @@ CELLS: dict[str, Callable[[JobSpec], list[Cell]]] = {WINDOWED: window_cells, GRO
 
 
 def time_takeaway(spec: JobSpec, run: Run | None) -> str:
-    """The largest saving by the count, and what it saved in time."""
-    cells, found = CELLS[spec.experiment](spec), of_run(run, spec)
+    """The largest saving by the count, and what it saved in time; noisy times are no ground for a verdict."""
+    cells = CELLS[spec.experiment](spec)
+    found = [point for point in of_run(run, spec) if point.status != "noisy"]
     if not cells:
         return f"With {spec.heads} query head there is nothing to share"
     most = min(cells, key=lambda cell: (cell.change.factor or 1, cell.change.term))

@@ -29,6 +29,9 @@ CACHED_TOKENS = (990, 37, 70, 9, 250, 45, 130, 61)
 NUMBERED = 0.045
 """Part of the axis that a request needs to bear its number: half a chart is 330 pixels wide, at least."""
 
+MOST_TICKS = 5
+"""Steps of the factors' axis: more names than these hide one another on the part that bars take."""
+
 
 @dataclass(frozen=True)
 class Change:
@@ -101,8 +104,9 @@ def factor_axis(found: Sequence[Change]) -> Axis:
     factors = [float(change.factor) for change in found if change.factor is not None]
     low = min(-2, math.floor(math.log2(min(factors, default=1.0))))
     high = max(0, math.ceil(math.log2(max(factors, default=1.0))))
-    step = max(1, (high - low) // 6)
-    powers = range(low - low % step, high + 1, step)
+    step = max(1, math.ceil((high - low) / MOST_TICKS))
+    low -= low % step  # a whole number of steps: the axis ends on a tick
+    powers = range(low, high + 1, step)
     ticks = tuple((2.0**power, f"÷ {2**-power}" if power < 0 else f"× {2**power}") for power in powers)
     return Axis("after ÷ before (× 1: unchanged)", 2.0**low, 2.0 ** (high + 1.5 * (high - low)), ticks, 2)
 
