@@ -128,6 +128,7 @@ class Panel:
     def _cancel(self) -> None:
         job = self.job()
         if job is not None and (self._is_own(job) or self.orphan(job)):
+            st.session_state[self._key] = job.id  # who ends another's sees what became of it
             registry().cancel(job.id)
 
     def _estimate(self) -> str:

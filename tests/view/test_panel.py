@@ -184,6 +184,7 @@ def test_anybody_cancels_a_measurement_whose_window_is_closed(
     other.main.button(key="cancel_score_tensor").click().run()
     assert faults(other) == []
     assert queue.view("job-1").state == "cancelled"
+    assert "Cancelled." in words(other)
 
 
 def test_refused_points_are_hollow_with_need_and_have(queue: StubQueue) -> None:
