@@ -84,8 +84,8 @@ def looks(marks: Sequence[Mark]) -> list[str]:
     """What hollow and pale points of a chart are, for its badges."""
     own = [mark.look for mark in marks]
     told = {
-        "noisy": "Dashed rings: noisy, the machine was busy", "pending": "Pale: no memory figure yet",
-        "refused": "Hollow: refused, at what it would have needed",
+        "noisy": "Dashed: noisy", "pending": "Pale: memory to come",
+        "refused": "Hollow: refused",
     }  # fmt: skip
     return [words for look, words in told.items() if look in own]
 
