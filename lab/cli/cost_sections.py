@@ -11,7 +11,7 @@ from lab.cost.allocation import allocate
 from lab.cost.budget import Budget, LayerBudget, budget
 from lab.cost.cache import CacheLayers, cache_layers
 from lab.cost.crossings import crossing_context
-from lab.cost.flops import core_widths
+from lab.cost.flops import core_widths, usual_form
 from lab.cost.serving import crossover_batch, crossover_tokens, decode_traffic
 from lab.cost.shapes import LayerKind, ModelShape, Workload
 from lab.cost.step_weights import step_weights
@@ -132,7 +132,8 @@ def prefill_section(asked: Question) -> Section:
             f"batch · {counted.logits_positions:,} positions · vocabulary · bytes",
         ),
     )
-    return Section(f"Prefill of {sequences}, {_counting(work)}", (*_flop_rows(counted), *tensors))
+    form = f", latent {usual_form(counted.work)}" if asked.model.attention_kind == "MLA" else ""
+    return Section(f"Prefill of {sequences}, {_counting(work)}{form}", (*_flop_rows(counted), *tensors))
 
 
 def decode_section(asked: Question) -> Section:
@@ -152,8 +153,9 @@ def decode_section(asked: Question) -> Section:
         ),
     )
     ratio = counted.matmul_flops / int(total.value or 1)
+    form = f", latent {usual_form(counted.work)}" if asked.model.attention_kind == "MLA" else ""
     return Section(
-        f"One decode step of batch {asked.batch} at {asked.context:,} tokens",
+        f"One decode step of batch {asked.batch} at {asked.context:,} tokens{form}",
         (
             *_flop_rows(counted),
             total,
@@ -265,8 +267,8 @@ def _widths(layer: LayerBudget, counted: Budget) -> dict[str, str]:
             formula = f"2 · {matrix.inputs:,} · {matrix.outputs:,}{active} · {new:,} tokens"
             found[matrix.name] = f"{found[matrix.name]} + {formula}" if matrix.name in found else formula
     if kind.attention is not None and kind.cross_attention is None:
-        form = "absorbed" if counted.work.q_len == 1 else "expanded"
-        names = zip(("QKᵀ", "PV"), core_widths(kind.attention, form), strict=True)
+        widths = core_widths(kind.attention, usual_form(counted.work))
+        names = zip(("QKᵀ", "PV"), widths, strict=True)
         found |= {name: f"2 · {layer.scores:,} scores · {width}" for name, width in names}
     return found
 

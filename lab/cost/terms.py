@@ -261,7 +261,7 @@ TERMS: dict[str, Term] = {
     ),
     "cache needed": Term("bytes", needed_bytes, "K and V of the tokens there are, all sequences"),
     "cache reserved": Term("bytes", reserved_bytes, "set aside for K and V, all sequences"),
-    "step FLOPs": Term("FLOPs", step_flops, "one new token for every sequence"),
+    "step FLOPs": Term("FLOPs", step_flops, "one new token for every sequence, latent attention absorbed"),
     "step bytes": Term("bytes", step_bytes, "weights and cache read to add one token to every sequence"),
     "answer steps": Term("steps", answer_steps, "until every request has its answer"),
 }
