@@ -55,6 +55,18 @@ def test_full_attention_over_many_keys_hides_no_fault(planted, length: int) -> N
     assert fault_of(planted, (1, 2, 2, length, length, 16), "bf16", causal=False) is not None
 
 
+@pytest.mark.parametrize(("dtype", "off"), [("bf16", 1.03), ("fp16", 1.01), ("fp32", 1.01), ("fp64", 1.01)])
+@pytest.mark.parametrize("sizes", [(1, 4, 4, 128, 128, 64), (1, 2, 2, 50, 50, 16), (1, 1, 1, 1024, 1024, 64)])
+@pytest.mark.parametrize("causal", [True, False])
+def test_a_scale_that_is_a_little_off_is_caught(dtype: str, off: float, sizes, causal: bool) -> None:
+    q, k, v = draw(sizes, dtype)
+    expected = truth(q, k, v, causal=causal)
+    for scale in (off, 2 - off):
+        output = attention_with(q, k, v, causal=causal, scale=scale / math.sqrt(sizes[-1]))
+        assert check(output, expected).fault is not None
+    assert check(naive_attention(q, k, v, causal=causal), expected).fault is None
+
+
 def test_the_fault_says_which_row_and_by_how_much() -> None:
     fault = fault_of(late_rows_wrong, SQUARE, "fp32")
     assert fault.startswith("1 of 256 rows differ from float64: row 255 by ")
