@@ -3,10 +3,11 @@
 import pytest
 
 from lab.view import navigation
-from lab.view.palette import DARK, LIGHT
+from lab.view.palette import DARK, FUSED, LIGHT, MATH, NAIVE, NAMES
 from tests.browser.reader import scenario, text, wait_for_chart, wait_until
 
 pytestmark = pytest.mark.browser
+ROLES = [NAMES[role] for role in (NAIVE, MATH, FUSED)]
 
 ASKED = {"model": "Llama-3-8B", "context": "8k", "batch": "16", "dtype": "bf16", "units": "GB"}
 QUERY = "?" + "&".join(f"{key}={value}" for key, value in ASKED.items())
@@ -104,5 +105,5 @@ def test_the_pointer_reads_every_line_at_its_context(new_page) -> None:
     tooltip = page.locator("#vg-tooltip-element.visible")
     tooltip.wait_for()
     said = tooltip.inner_text()
-    assert all(name in said for name in ("context T (tokens)", "one score tensor", "naive", "math", "flash"))
+    assert all(name in said for name in ("context T (tokens)", "one score tensor", *ROLES))
     assert "GiB" in said

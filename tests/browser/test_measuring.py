@@ -48,7 +48,8 @@ def test_pressing_measure_puts_points_over_the_curve(new_page) -> None:
     assert "Finished in" in text(page)
     assert points(page, "measured") == 8  # naive and SDPA at four lengths
     assert "Measured here" in text(page)
-    assert "on this machine" in page.locator("h3").first.inner_text()
+    heading = page.locator("h3").first.inner_text()
+    assert "on this machine" in heading or "this machine was too busy to say" in heading
 
 
 def test_the_last_run_is_shown_on_return(new_page) -> None:
