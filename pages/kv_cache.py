@@ -1,6 +1,7 @@
 """KV cache: bytes kept and read in each decode step, and the batch at which they pass the weights."""
 
 import math
+from collections.abc import Callable
 
 import streamlit as st
 
@@ -117,16 +118,14 @@ def bytes_chart() -> None:
     )  # fmt: skip
 
 
-def expected_s(batch: int, context: int, run: Run | None, *, recorded: bool) -> float | None:
-    """The time of a step on the device shown: its bound, or what this machine's calibration predicts."""
-    if recorded:
-        device = decode_device.recorded_device(scene)
-        limits = ceilings.reference(scene.recorded, scene.dtype)
-        return device.bound(model, batch, context, limits).seconds
-    return forecasts.of_scene(scene, run, measured_dtype).seconds(
-        fused=True, batch=batch, heads=model.heads, kv_heads=model.kv_heads, q_len=1, kv_len=context,
-        head_dim=model.head_dim, causal=True,
-    )  # fmt: skip
+def expected(run: Run | None, *, recorded: bool) -> Callable[[int, int], float | None]:
+    """The time of a step by batch and context: its bound, or what this machine's calibration predicts."""
+    if not recorded:
+        own = decode_device.own_device(scene, run, measured_dtype)
+        return lambda batch, context: own.seconds(model, batch, context)
+    device = decode_device.recorded_device(scene)
+    limits = ceilings.reference(scene.recorded, scene.dtype)
+    return lambda batch, context: device.bound(model, batch, context, limits).seconds
 
 
 def decode_marks(run: Run | None, *, recorded: bool) -> list[Mark]:
@@ -179,8 +178,9 @@ def time_chart(run: Run | None, *, recorded: bool) -> None:
         charts.Series(f"batch_{batch}", f"batch {batch}", colour)
         for batch, colour in zip(batches, palette.family(len(batches)), strict=True)
     ]
+    seconds_of = expected(run, recorded=recorded)
     lines = {
-        item.key: [(t, expected_s(batch, t, run, recorded=recorded)) for t in grid]
+        item.key: [(t, seconds_of(batch, t)) for t in grid]
         for item, batch in zip(series, batches, strict=True)
     }
     curves = {
@@ -272,12 +272,12 @@ st.caption(
 def gap_text(run: Run | None, *, recorded: bool) -> str:
     """How the measured times of one device compare with its bound."""
     limits, _, marks = timed(run, recorded=recorded)
-
-    def expected(mark: Mark) -> float | None:
-        return expected_s(int(mark.series.partition("_")[2]), int(mark.x), run, recorded=recorded)
-
+    seconds_of = expected(run, recorded=recorded)
     labels = {mark.series: mark.series.replace("_", " ") for mark in marks}
-    found = gaps.ratios(marks, "recorded" if recorded else "measured", labels, expected)
+    found = gaps.ratios(
+        marks, "recorded" if recorded else "measured", labels,
+        lambda mark: seconds_of(int(mark.series.partition("_")[2]), int(mark.x)),
+    )  # fmt: skip
     where = limits.name if recorded and limits else "this machine"
     basis = forecasts.BOUND if recorded else forecasts.of_scene(scene, run, measured_dtype).kind
     return gaps.times_text(found, where, HEADS if recorded else KERNEL, basis)

@@ -81,7 +81,7 @@ def draw(run: Run | None) -> None:
     curves = ways | roofline.roof_lines(roof, ways)
     skeleton.takeaway(takeaway(roof))
     extra = [] if roof.limits is None or roof.measured else ["No measured roof: the data sheet's"]
-    if device == roofline.HERE and calibrations.noise_here(scene.device, measured_dtype):
+    if device == roofline.HERE and calibrations.noise(run):
         extra.append("Noisy calibration: the machine was busy")
     if roofline.latent(scene, roofline.DECODE, roof):
         extra.append("A decode step reads the latent, for all heads at once")
@@ -92,7 +92,7 @@ def draw(run: Run | None) -> None:
     )
     rings = placed(roof).values() if roof.limits else ()
     notes = [(at.intensity, at.rate, "") for at in rings]
-    rates = roofline.rates_range(roof, curves.values())
+    rates = roofline.rates_range(curves.values())
     skeleton.chart(
         PAGE, curves, marks, roofline.series(palette), Extras(notes=notes), x=roofline.intensity_axis(),
         y=plain_axes.counts_of("FLOPs a second, one layer", rates, "FLOP/s"),

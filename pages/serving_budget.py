@@ -1,6 +1,5 @@
 """Serving budget: the card's memory as a stacked bar, the sequences that fit, latency against throughput."""
 
-import math
 from dataclasses import replace
 
 import streamlit as st
@@ -72,9 +71,9 @@ def named_sequences(one: serving.Option) -> str:
 
 def memory_takeaway() -> str:
     """Sequences that fit, by KV type and were it MHA, and which capacity is meant."""
-    if needed > 1:
+    if chosen.cards > 1:
         return (
-            f"{model.name} does not fit: its weights alone, {text(chosen.weight_bytes)}, take {whole(needed)} "
+            f"{model.name} does not fit: its weights alone, {text(chosen.weight_bytes)}, take {whole(chosen.cards)} "
             f"such cards, each filled to {share(capacity.USABLE)} of {memory.words}"
         )
     told = [one for one in options if one is not chosen and one.name in TOLD]
@@ -192,7 +191,6 @@ with left:
     others = [option(name, memory) for name in fitting if name != kv_type]
     were = [serving.option(WERE_MHA, mha, T, scene.dtype, kv_type, memory)] if mha else []
     options = [one for one in (chosen, *others, *were) if one is not None]
-    needed = math.ceil(chosen.weight_bytes / memory.usable_bytes)
     st.metric(f"Sequences, T = {tokens_label(T)}", whole(chosen.sequences))
     if capacity.capacity(card, meaning) is None:
         st.caption(f"The driver's total of this card is not established; taken as {memory.words}.")
@@ -232,8 +230,8 @@ st.caption(
         f"A step of batch {whole(chosen.sequences)} takes at least {seconds_text(full.seconds)}, limited by "
         f"{full.limited_by}"
         if chosen.sequences
-        else f"Not one sequence fits. The weights alone take {whole(needed)} of these cards"
-        if needed > 1
+        else f"Not one sequence fits. The weights alone take {whole(chosen.cards)} of these cards"
+        if chosen.cards > 1
         else "Not one sequence fits beside the weights"
     )
     + ("." if with_flops else f"; for {scene.dtype} no rate of this card is established: bytes alone count.")

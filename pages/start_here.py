@@ -5,12 +5,10 @@ import streamlit as st
 from lab.cost import BYTES_PER_ELEMENT, attention_flops, score_bytes
 from lab.cost.budget import budget
 from lab.cost.cache import cache_bytes
-from lab.cost.predict import Ceilings, attention_bound
 from lab.cost.shapes import prefill
-from lab.runs import Point, Run, default_spec
+from lab.runs import Run, default_spec
 from lab.view import (
     ceilings,
-    charts,
     controls,
     forecasts,
     gaps,
@@ -30,7 +28,7 @@ from lab.view.format import bytes_text, flops_text, scaled, seconds_text, share,
 from lab.view.frames import Extras, Mark
 from lab.view.layer_kinds import shown_layer
 from lab.view.measure_panel import Panel
-from lab.view.palette import FUSED, NAIVE, role_of
+from lab.view.palette import FUSED, NAIVE
 
 navigation.guard()
 
@@ -41,27 +39,13 @@ LAUNCH = (
     "Above it: launch times, matrices too narrow for the full rate, and elementwise work that bandwidth does "
     "not limit."
 )
-LABELS = {
-    "naive_reference": "naive",
-    "fused_reference": "SDPA",
-    "naive_here": "naive, here",
-    "fused_here": "SDPA, here",
-}
-IMPLEMENTATION = {NAIVE: "naive", FUSED: "flash"}
+EXPERIMENTS = ("scaling", "selftest")
 
 scene, palette = scenario.current(), scenario.theme()
 model = scene.model
 measured_dtype, dtype_reason = here.measured_type(scene.dtype, scene.device)
 reference = ceilings.reference(scene.recorded, scene.dtype)
 view = prompt.Prompt(scene, True, measured_dtype)
-
-
-def shape(tokens: int, dtype: str, device: str) -> dict:
-    """The attention of one layer over a whole prompt."""
-    return {
-        "batch": scene.batch, "heads": model.heads, "kv_heads": model.kv_heads, "q_len": tokens,
-        "kv_len": tokens, "head_dim": model.head_dim, "dtype": dtype, "causal": True, "device": device,
-    }  # fmt: skip
 
 
 def flops(tokens: int) -> int:
@@ -71,32 +55,14 @@ def flops(tokens: int) -> int:
     )
 
 
-def bound(role: str, tokens: int, limits: Ceilings, dtype: str, device: str) -> float:
-    """The least time that the ceilings allow, in seconds."""
-    return attention_bound(IMPLEMENTATION[role], limits, **shape(tokens, dtype, device)).seconds
-
-
-def lines(run: Run | None, grid: list[int]) -> dict[str, list[tuple[float, float]]]:
-    """The bounds of the reference device; of this machine what its calibration predicts, else its bounds."""
-    drawn = {}
-    for role in (NAIVE, FUSED):
-        drawn[f"{role}_reference"] = [(T, bound(role, T, reference, scene.dtype, "cuda")) for T in grid]
-        line = ((T, view.bound(f"{role}_here", T, run)) for T in grid)
-        drawn[f"{role}_here"] = [(T, seconds) for T, seconds in line if seconds is not None]
-    return drawn
-
-
 def marks_of(run: Run | None, *, recorded: bool) -> list[Mark]:
     """The points of a run at this scenario's shape."""
-    wanted = shape(1, scene.dtype if recorded else measured_dtype, "")
-    wanted = {name: value for name, value in wanted.items() if name not in ("q_len", "kv_len", "device")}
+    return view.marks(run, points.time_mark, recorded=recorded, experiments=EXPERIMENTS)
 
-    def series_of(point: Point) -> str | None:
-        role = role_of(point.implementation)
-        belongs = point.experiment in ("scaling", "selftest") and role in IMPLEMENTATION
-        return f"{role}_{'reference' if recorded else 'here'}" if belongs else None
 
-    return points.marks(run, wanted, series_of, points.time_mark, recorded=recorded, same_type=True)
+def at_best(role: str) -> str:
+    """The least time that the ceilings of the card compared with allow."""
+    return seconds_text(view.bound(f"{role}_reference", scene.context, None))
 
 
 def takeaway(recorded: list[Mark], own: list[Mark]) -> str:
@@ -106,8 +72,7 @@ def takeaway(recorded: list[Mark], own: list[Mark]) -> str:
         return here_said
     said = verdict.against(recorded, f"{NAIVE}_reference", f"{FUSED}_reference", f"on {reference.name}") or (
         f"At T = {tokens_label(scene.context)} the ceilings of {reference.name} allow naive attention "
-        f"{seconds_text(bound(NAIVE, scene.context, reference, scene.dtype, 'cuda'))} and SDPA "
-        f"{seconds_text(bound(FUSED, scene.context, reference, scene.dtype, 'cuda'))} at best"
+        f"{at_best(NAIVE)} and SDPA {at_best(FUSED)} at best"
     )
     return f"{said}; this machine was too busy to say" if any(mark.noisy for mark in own) else said
 
@@ -115,7 +80,7 @@ def takeaway(recorded: list[Mark], own: list[Mark]) -> str:
 def draw(run: Run | None) -> None:
     """The heading, the badges and the chart."""
     grid = [max(1, scene.context * place // 32) for place in range(1, 33)] if linear else list(TOKENS)
-    curves = lines(run, grid)
+    curves = view.bounds(run, grid)
     recorded, own = marks_of(scene.recorded, recorded=True), marks_of(run, recorded=False)
     skeleton.takeaway(takeaway(recorded, own))
     skeleton.badges(
@@ -127,7 +92,7 @@ def draw(run: Run | None) -> None:
     top = [y for curve in curves.values() for _, y in curve]
     y = seconds_axis("time of one layer's attention", top if linear else [*top, *SECONDS], linear=linear)
     skeleton.chart(
-        PAGE, curves, [*recorded, *own], series, Extras(
+        PAGE, curves, [*recorded, *own], prompt.series(palette), Extras(
             limits_x=skeleton.context_limit(scene),
             marker_x=scene.context,
             slopes=() if linear else [(16384, SECONDS[0] * 30, 2, "T ×2 → time ×4")],
@@ -137,10 +102,6 @@ def draw(run: Run | None) -> None:
     )  # fmt: skip
 
 
-series = [
-    charts.role_series(key, key.partition("_")[0], label, palette, 3 if key.endswith("here") else 1.6)
-    for key, label in LABELS.items()
-]
 skeleton.opening(PAGE)
 left, right = skeleton.columns()
 with left:
@@ -181,7 +142,6 @@ with cache_column:
     st.page_link(navigation.entry("kv_cache").path, label="KV cache", icon=":material/database:")
 
 bytes_each = BYTES_PER_ELEMENT[scene.dtype]
-fused_bound = attention_bound("flash", reference, **shape(scene.context, scene.dtype, "cuda"))
 skeleton.formula(
     r"\text{FLOPs} = 2\,B\,h\,\tfrac{T(T+1)}{2}\,(d_k + d_v) \qquad "
     r"t \;\ge\; \sum_{\text{passes}} \max\!\left(\frac{\text{FLOPs}}{P},\ \frac{\text{bytes}}{\text{BW}}\right)",
@@ -191,7 +151,7 @@ skeleton.formula(
         rf"= {latex.flop_count(flops(scene.context))}",
         rf"P = {latex.quantity(scaled(reference.flops_per_s, 'FLOP/s'))},\quad "
         rf"\text{{BW}} = {latex.quantity(scaled(reference.bytes_per_s, 'B/s'))}\quad\Rightarrow\quad "
-        rf"t_\text{{SDPA}} \ge {latex.time(fused_bound.seconds)}",
+        rf"t_\text{{SDPA}} \ge {latex.time(view.bound(f'{FUSED}_reference', scene.context, None))}",
     ],
 )
 st.caption(f"Ceilings: {reference.name}. {reference.source}. A bound, not a forecast.")
@@ -199,14 +159,14 @@ if scene.recorded and ceilings.short_name(scene.recorded) == skeleton.CHAPTERS_C
     st.caption(glossary.says(skeleton.CHAPTERS_TERM))
 
 run = panel.run()
-curves = {key: dict(curve) for key, curve in lines(run, list(TOKENS)).items()}
+curves = {key: dict(curve) for key, curve in view.bounds(run, list(TOKENS)).items()}
 both = [*marks_of(scene.recorded, recorded=True), *marks_of(run, recorded=False)]
 expected = lambda mark: curves[mark.series].get(mark.x)  # noqa: E731
 skeleton.gap(
     gaps.times_texts(
         (
-            (gaps.ratios(both, "measured", LABELS, expected), "this machine", view.forecast(run).kind),
-            (gaps.ratios(both, "recorded", LABELS, expected), reference.name, forecasts.BOUND),
+            (gaps.ratios(both, "measured", prompt.LABELS, expected), "this machine", view.forecast(run).kind),
+            (gaps.ratios(both, "recorded", prompt.LABELS, expected), reference.name, forecasts.BOUND),
         ),
         LAUNCH,
     )
@@ -222,5 +182,5 @@ skeleton.misconception(
 drawn = [(run, "this machine")] if run and marks_of(run, recorded=False) else []
 if scene.recorded and marks_of(scene.recorded, recorded=True):
     drawn.append((scene.recorded, ceilings.short_name(scene.recorded)))
-skeleton.limits(caveats(drawn, ("scaling", "selftest")))
+skeleton.limits(caveats(drawn, EXPERIMENTS))
 skeleton.closing(PAGE)

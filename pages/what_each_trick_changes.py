@@ -287,8 +287,8 @@ traffic = [TERMS[PEAK].value(one) for one in (plain, cheaper)]
 skeleton.misconception(
     "FlashAttention saves KV cache memory.",
     "It shrinks the scores that are alive while a prompt is read, "
-    f"{here.computed_by('cuda', here.threads())} from {text(traffic[0])} to "
-    f"{text(traffic[1])} ({times(traffic[0] / traffic[1])} less). The cache is {text(cached[0])} before and "
+    f"{here.ON_A_CARD} from {text(traffic[0])} to {text(traffic[1])} "
+    f"({times(traffic[0] / traffic[1])} less). The cache is {text(cached[0])} before and "
     f"{text(cached[1])} after: only fewer KV heads, fewer tokens or fewer bits shrink it.",
 )
 drawn = [(run, "this machine")] if run else []

@@ -19,7 +19,8 @@ from lab.view import (
 from lab.view.caveats import caveats
 from lab.view.format import digits
 from lab.view.frames import Extras, Mark
-from lab.view.measure_panel import Panel, shown_run
+from lab.view.measure_panel import Panel
+from lab.view.shown_runs import shown_run
 
 navigation.guard()
 

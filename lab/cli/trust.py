@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -79,8 +81,7 @@ def null(
     found = trials_of(spec, PATIENCE_S)
     beside: dict[str, Disturbed] = {}
     for kind, most in DISTURBED_PASSES.items() if disturb else ():
-        with Competitor(kind):
-            timed = trials_of(replace(spec, repeats=min(passes, most)))
+        timed = trials_of(replace(spec, repeats=min(passes, most)), beside=Competitor(kind))
         beside[kind] = disturbed_of(timed, quiet_seconds(found))
     summary = null_of(found)
     if as_json:
@@ -133,17 +134,26 @@ def spec_of(cells: dict[str, Any], lengths: str | None, implementations: str | N
     return JobSpec("scaling", **cells | stated, **more)
 
 
-def trials_of(spec: JobSpec, patience_s: float = 0.0) -> list[Trial]:
+def trials_of(
+    spec: JobSpec, patience_s: float = 0.0, beside: AbstractContextManager[Any] | None = None
+) -> list[Trial]:
     """Run the null test in a child process.
 
     Args:
         spec: its cells, and its passes over them as repeats.
         patience_s: seconds to wait for a quiet machine.
+        beside: entered while the machine is this command's: nobody else's measurement is disturbed.
     """
-    return [Trial.from_dict(event) for event in observed(spec, "null", "trial", patience_s)]
+    return [Trial.from_dict(event) for event in observed(spec, "null", "trial", patience_s, beside)]
 
 
-def observed(spec: JobSpec, part: str, kind: str, patience_s: float = 0.0) -> list[Event]:
+def observed(
+    spec: JobSpec,
+    part: str,
+    kind: str,
+    patience_s: float = 0.0,
+    beside: AbstractContextManager[Any] | None = None,
+) -> list[Event]:
     """Run a part in a measuring child while no other job runs, telling progress on standard error.
 
     Args:
@@ -151,6 +161,7 @@ def observed(spec: JobSpec, part: str, kind: str, patience_s: float = 0.0) -> li
         part: of the worker.
         kind: the events wanted.
         patience_s: seconds to wait for a quiet machine.
+        beside: as for `trials_of`.
 
     Returns:
         The events of that kind.
@@ -162,7 +173,8 @@ def observed(spec: JobSpec, part: str, kind: str, patience_s: float = 0.0) -> li
         observed(spec, "environment", "environment")
     found: list[Event] = []
     ending: Event = {}
-    with machine_turn(threading.Event(), lambda: _tell("waiting for another measurement to end")):
+    waiting = partial(_tell, "waiting for another measurement to end")
+    with machine_turn(threading.Event(), waiting), beside or nullcontext():
         if patience_s:
             Quiet(patience_s, _tell).wait()
         child = Child(spec, part)
@@ -231,10 +243,10 @@ def null_exit(summary: Null, beside: Iterable[Disturbed]) -> int:
         summary: of the trials without a disturbance.
         beside: of those with one.
     """
+    if not summary.quiet:  # nor is there a time to hold the disturbed ones against
+        return REFUSED
     if any(found.silent for found in beside):
         return MISSED
-    if not summary.quiet:
-        return REFUSED
     return OK if summary.met else MISSED
 
 

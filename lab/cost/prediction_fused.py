@@ -8,7 +8,7 @@ import re
 from lab.cost.calibration import Calibration, DecodeRate
 from lab.cost.calls import AttentionCall
 from lab.cost.prediction_terms import ARITHMETIC, BANDWIDTH, LAUNCH, Term, with_overhead
-from lab.cost.tiles import LIST, STATIC, Tile, cpu_tile, cuda_tile, slot_pairs, waves
+from lab.cost.tiles import Tile, cpu_tile, cuda_tile, schedule_of, slot_pairs, waves
 from lab.cost.traffic import Operation
 
 PARALLELISM = "parallelism"
@@ -40,9 +40,8 @@ def fused_term(implementation: str, step: Operation, call: AttentionCall, calibr
         raise ValueError(f"the calibration of {calibration.device} states no slots to run fused tiles on")
     slots, heads = round(calibration.slots.value), call.batch * call.heads
     tile = fused_tile(implementation, call, calibration)
-    schedule = STATIC if call.device == "cpu" else LIST
     shape = (call.q_len, call.kv_len, tile, call.masked)
-    busiest = slot_pairs(heads, *shape, slots, schedule)
+    busiest = slot_pairs(heads, *shape, slots, schedule_of(call.device))
     flops = 4 * call.head_dim * heads * round(slot_pairs(1, *shape, 1))
     arithmetic = 4 * call.head_dim * busiest * slots / calibration.matmul.value
     share = _fused_share(implementation, tile, calibration)

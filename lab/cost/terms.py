@@ -236,6 +236,19 @@ def sequences_that_fit(deployment: Deployment, memory: int) -> int:
     return max(0, free // reserve(deployment, 1).reserved_bytes)
 
 
+def cards_for_weights(deployment: Deployment, memory: int) -> int:
+    """Count the devices whose memories together hold the weights, nothing beside them.
+
+    Args:
+        deployment: a model at work.
+        memory: bytes of each device.
+
+    Returns:
+        Devices, the last one filled in part.
+    """
+    return -(-weight_bytes(deployment.model, element_bytes(deployment.dtype)) // whole("memory", memory))
+
+
 def _attentions(deployment: Deployment) -> list[Attention]:
     return [kind.attention for kind in deployment.model.kinds if kind.attention is not None]
 

@@ -168,6 +168,37 @@ def slot_pairs(
     return makespan(blocks * heads, slots, schedule)
 
 
+def schedule_of(device: str) -> str:
+    """Give the way in which a device hands out the blocks of a fused kernel.
+
+    Args:
+        device: "cpu", or any other kind, all of which are accelerators.
+
+    Returns:
+        STATIC or LIST, as in `makespan`.
+    """
+    return STATIC if device == "cpu" else LIST
+
+
+def causal_share(heads: int, q_len: int, kv_len: int, tile: Tile, slots: int, device: str) -> float:
+    """Give what the causal mask leaves of a fused launch: the busiest slot's pairs over those without a mask.
+
+    Args:
+        heads: independent heads, batch times query heads.
+        q_len: queries.
+        kv_len: keys.
+        tile: the kernel's tile.
+        slots: threads of a CPU, multiprocessors of an accelerator.
+        device: as in `schedule_of`.
+
+    Returns:
+        The share, whole tiles counted; above the share of pairs that the mask needs, at most 1.
+    """
+    schedule = schedule_of(device)
+    causal, full = (slot_pairs(heads, q_len, kv_len, tile, mask, slots, schedule) for mask in (True, False))
+    return causal / full
+
+
 def waves(items: int, slots: int) -> int:
     """Count the rounds that equal items need.
 

@@ -7,8 +7,11 @@ attention kernel, which kept no probabilities, forms QKᵀ once more: five produ
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 from lab.cost.budget import Budget, budget
+from lab.cost.exact import Count, Number
+from lab.cost.formulas import kv_bytes
 from lab.cost.shapes import ModelShape, Workload
 
 CHECKPOINTING = ("none", "attention", "full")
@@ -35,6 +38,12 @@ class TrainingBudget:
     def total_flops(self) -> int:
         """Forward, recomputation and backward."""
         return self.forward_flops + self.recomputed_flops + self.backward_flops
+
+    @property
+    def core_factor(self) -> Fraction:
+        """FLOPs of QKᵀ and PV forward and backward over forward alone, checkpointing left aside."""
+        again = self.backward_flops - 2 * self.forward_flops  # QKᵀ, formed once more inside a fused kernel
+        return 3 + Fraction(again, self.forward.core_flops)  # some layer of any ModelShape has attention
 
 
 def training_budget(
@@ -68,6 +77,29 @@ def training_budget(
     scores = sum(term.total_flops for term in forward.terms if term.name.endswith("QKᵀ"))
     kernel = scores if attention == "fused" else 0  # QKᵀ is formed again inside the kernel
     return TrainingBudget(forward, again, 2 * forward.matmul_flops + kernel)
+
+
+def backward_bytes(
+    batch: int, heads: int, kv_heads: int, tokens: int, head_dim: int, bytes_per_element: Number
+) -> Count:
+    """Weigh what a training pass of one layer's attention must write: its output and the gradients of Q, K and V.
+
+    Args:
+        batch: sequences.
+        heads: query heads.
+        kv_heads: key/value heads.
+        tokens: positions of each sequence.
+        head_dim: width of a head, the same for keys and values.
+        bytes_per_element: bytes of one number.
+
+    Returns:
+        Bytes: 2·batch·(heads + kv_heads)·tokens·head_dim·bytes_per_element.
+
+    Raises:
+        ValueError: a size below 1.
+    """
+    rows = (heads, kv_heads)  # output and dQ are as large as keys and values of every query head; dK and dV
+    return sum(kv_bytes(batch, 1, each, tokens, head_dim, bytes_per_element) for each in rows)
 
 
 def check_training(work: Workload, attention: str, checkpointing: str) -> None:

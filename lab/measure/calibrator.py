@@ -92,8 +92,7 @@ class Calibrator:
         matmuls, elements = self._products() | linear, self._elements() | passes
         calibration = replace(calibration, matmuls=matmuls, elements=elements)
         self.tell(f"{self.dtype}: fused kernels")
-        known = self.kind == "cpu" or self.compute_capability is not None  # else the kernels' tiles are not
-        kernels = list(backends(self.setting)) if known else []
+        kernels = self._kernels(self.setting)
         calibration = replace(calibration, starts=self._starts(kernels))
         calibration = replace(calibration, fused=self._fused(calibration, kernels))
         calibration = replace(calibration, decode=self._decode(calibration, kernels))
@@ -114,12 +113,15 @@ class Calibrator:
 
     def _own_steps(self, setting: Setting) -> int:
         shapes = len(CPU_FUSED if self.kind == "cpu" else CUDA_FUSED)
-        known = self.kind == "cpu" or self.compute_capability is not None
-        kernels = sum(1 for _ in backends(setting)) if known else 0
         of_lengths = 3 * len(lengths(setting))  # products, passes over scores, passes over masks
         once = 4  # the start of an operation, copies, the square product, calls on next to nothing
-        fused = kernels * (shapes + 1)  # whole tiles, and a decode step
+        fused = len(self._kernels(setting)) * (shapes + 1)  # whole tiles, and a decode step
         return once + len(MODEL_TOKENS) + of_lengths + len(DECODE_LENGTHS) + fused
+
+    def _kernels(self, setting: Setting) -> list[str]:
+        """List the fused kernels whose tiles are known: not those of another maker's card."""
+        known = self.kind == "cpu" or self.compute_capability is not None
+        return list(backends(setting)) if known else []
 
     def _wide(self) -> Calibrator:
         """Give the calibrator of the type that kernels accumulate in."""

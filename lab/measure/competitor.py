@@ -12,13 +12,13 @@ from lab.measure import host
 
 START_S = 0.5
 STEADY, BURSTS = "steady", "in bursts"
+# Who has lost its parent ends: a killed test leaves nothing behind that computes for ever.
+_FOREVER = "import os, random, time\nparent = os.getppid()\nwhile os.getppid() == parent:\n"
 PROGRAMS = {
-    STEADY: "while True: pass",
+    STEADY: _FOREVER + "    for _ in range(10**6): pass\n",
     # A burst is longer than a block, and so is the rest: some blocks are hit, others are clean
     BURSTS: (
-        "import random, time\n"
-        "while True:\n"
-        "    end = time.perf_counter() + random.uniform(0.02, 0.08)\n"
+        _FOREVER + "    end = time.perf_counter() + random.uniform(0.02, 0.08)\n"
         "    while time.perf_counter() < end: pass\n"
         "    time.sleep(random.uniform(0.05, 0.15))\n"
     ),
@@ -42,14 +42,22 @@ class Competitor:
     def __enter__(self) -> Competitor:
         """Start them, and give them time to be busy."""
         command = (sys.executable, "-c", self._program)
-        self._processes = [subprocess.Popen(command) for _ in range(self._count)]
-        time.sleep(START_S)
+        try:
+            for _ in range(self._count):
+                self._processes.append(subprocess.Popen(command))
+            time.sleep(START_S)
+        except BaseException:  # Ctrl-C too: without it nobody would end them
+            self._end()
+            raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """End them."""
+        self._end()
+
+    def _end(self) -> None:
         for process in self._processes:
             with suppress(OSError):
                 process.kill()

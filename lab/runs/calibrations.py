@@ -139,9 +139,9 @@ def predict_point(point: Point, calibration: Calibration) -> Prediction | None:
     name = _cost_name(point)
     if name is None or point.dtype != calibration.dtype:
         return None
-    names = ("batch", "heads", "kv_heads", "q_len", "kv_len", "head_dim", "causal")
+    shape = {field: value for field, value in point.shape.items() if field != "dtype"}  # the calibration's
     try:
-        return predict_attention(name, calibration, **{field: getattr(point, field) for field in names})
+        return predict_attention(name, calibration, **shape)
     except ValueError:
         return None
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from lab.runs.checks import Check, Record, flag, number, one_of, whole
+from lab.runs.checks import Check, Record, flag, one_of, seconds, whole
 from lab.runs.spec import IMPLEMENTATIONS
 
 TORCH_TIMER, TRITON_TIMER = "torch.utils.benchmark", "triton.testing.do_bench"
@@ -41,8 +41,8 @@ class TwoClocks(Record):
         "implementation": one_of(*IMPLEMENTATIONS),
         "kv_len": whole(1),
         "tool": one_of(TORCH_TIMER, TRITON_TIMER),
-        "ours_s": number(),
-        "theirs_s": number(),
+        "ours_s": seconds,
+        "theirs_s": seconds,
         "clean": flag,
     }
 

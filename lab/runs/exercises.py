@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from lab.cost.catalog import model
 from lab.cost.evidence import Exercise, Recomputation, exercises, solve
 from lab.runs.point import Point
-from lab.runs.readings import READERS
+from lab.runs.readings import read_points
+from lab.runs.readings.sides import kind_of
 from lab.runs.run import Run
 
 BY_ITSELF = "gpt2"  # whose heads the experiments measure unless told otherwise
@@ -120,7 +121,7 @@ def _measured(exercise: Exercise, kept: tuple[Run, ...]) -> tuple[Run | None, tu
     wanted = KEPT.get(exercise.number, lambda _: True)
     for run in kept:
         points = [point for point in run.points if point.experiment == exercise.experiment and wanted(point)]
-        said = READERS[exercise.experiment](points)
+        said = read_points(exercise.experiment, points, kind_of(run))
         if said:
             return run, tuple(said)
     return None, ()

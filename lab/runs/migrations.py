@@ -2,12 +2,12 @@
 
 Schema 1 was written until runs could have titles. Its first files came from a lab that knew five experiments: their
 points have neither `variant` nor `measures`, and their jobs no `quick`. Its last files have all three.
-Schema 2 added `title`.
+Schema 2 added `title`. All four have defaults, which Record.from_dict fills in.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 Fields = dict[str, Any]
@@ -20,25 +20,14 @@ def from_1(data: Fields) -> Fields:
         data: as read from the file; it is left as it is.
 
     Returns:
-        The run with what it lacks: no title, and for the first files no variants, no measures and not quick.
+        The run with the next schema's number; what it lacks takes its default.
 
     Raises:
         ValueError: it has a field that its schema did not have.
     """
     if "title" in data:
         raise ValueError("Run has schema 1 and a field 'title', which that schema did not have")
-    points, spec = data["points"], data.get("spec")
-    return {
-        **data,
-        "schema": 2,
-        "title": None,
-        "spec": {"quick": False, **spec} if isinstance(spec, Mapping) else spec,
-        "points": [_point_from_1(point) for point in points] if isinstance(points, list) else points,
-    }
-
-
-def _point_from_1(point: Any) -> Any:
-    return {"variant": None, "measures": {}, **point} if isinstance(point, Mapping) else point
+    return {**data, "schema": 2}
 
 
 MIGRATIONS: dict[int, Callable[[Fields], Fields]] = {1: from_1}

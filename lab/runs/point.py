@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from lab.runs.checks import (
     Check,
@@ -43,6 +43,9 @@ COUNTED = ("flops",)
 
 UNTIMED = ("memory", "backends")
 """Experiments that count memory and watch kernels, and take no time."""
+
+SHAPE = ("batch", "heads", "kv_heads", "q_len", "kv_len", "head_dim", "dtype", "causal")
+"""What a point and a call of lab.cost have in common."""
 
 SAME_MEDIAN = 1e-3
 """The stated median of samples lies this close to theirs; what is left is how programs round when they write."""
@@ -208,6 +211,11 @@ class Point(Record):
         """What identifies the cell: experiment, implementation, shape, dtype, mask and variant."""
         shape = (self.batch, self.heads, self.kv_heads, self.q_len, self.kv_len, self.head_dim)
         return (self.experiment, self.implementation, *shape, self.dtype, self.causal, self.variant or "")
+
+    @property
+    def shape(self) -> dict[str, Any]:
+        """The attention that was called, by the argument names of lab.cost: sizes, dtype and mask."""
+        return {name: getattr(self, name) for name in SHAPE}
 
     @property
     def accepted(self) -> bool:

@@ -28,7 +28,7 @@ from lab.runs.point import Point
 from lab.runs.spec import MAX_THREADS, JobSpec
 
 SCHEMA_VERSION = 2
-"""Raised when a field is added that an older lab would not know; lab/runs/store.py says what each one brought."""
+"""Raised when a field is added that an older lab would not know; lab/runs/migrations.py says what each one brought."""
 RUN_STATUSES = ("running", "finished", "cancelled", "crashed", "out_of_memory", "refused")
 RUN_ID = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}"
 MAX_POINTS = 20_000

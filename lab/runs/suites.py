@@ -30,11 +30,7 @@ ALL = (
 )
 SUITES = {"cpu": CPU, "all": ALL}
 
-THOROUGH: Sizes = {
-    "decode": {"lengths": (128, 1024, 4096), "batches": (1, 4, 16)},
-    "split_kv": {"lengths": (1024, 4096, 16384)},
-    "model": {"lengths": (128, 512, 1024), "rounds": 5},
-}
+THOROUGH: Sizes = {"model": {"rounds": 5}}
 """What differs from the experiment's own defaults."""
 
 QUICK: Sizes = {

@@ -9,11 +9,12 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from lab.runs.comparison import TIE, Ratio, ratio_of
+from lab.runs.comparison import NOT_JUDGED, TIE, Ratio, ratio_of
 from lab.runs.point import Point
 
 MOST_DIFFERENCE = 0.015
@@ -64,7 +65,7 @@ class Trial:
         """Whether neither point is marked."""
         return all(point.status == "ok" for point in self.points)
 
-    @property
+    @cached_property
     def ratio(self) -> Ratio:
         """The first time over the second, by the lab's own comparison.
 
@@ -75,6 +76,15 @@ class Trial:
         if found is None:
             raise ValueError(f"{self.first.implementation} at T = {self.first.kv_len:,} was not timed")
         return found
+
+    @property
+    def judged(self) -> bool:
+        """Whether it has samples enough for a verdict.
+
+        Raises:
+            ValueError: one of the points was not timed.
+        """
+        return self.ratio.verdict != NOT_JUDGED
 
     @property
     def difference(self) -> float:
@@ -88,7 +98,8 @@ class Null:
 
     Args:
         trials: how many were made.
-        clean: how many of them are not marked noisy; the figures below are of these.
+        clean: how many of them are not marked noisy.
+        unjudged: how many of the clean ones have too few samples for a verdict; the figures are of the others.
         median: of the fake differences.
         p90: which nine of ten do not exceed.
         most: the largest.
@@ -97,6 +108,7 @@ class Null:
 
     trials: int
     clean: int
+    unjudged: int
     median: float
     p90: float
     most: float
@@ -104,8 +116,8 @@ class Null:
 
     @property
     def quiet(self) -> bool:
-        """Whether so few trials are marked that the figures can be judged."""
-        return self.clean >= max(1.0, FEWEST_CLEAN * self.trials)
+        """Whether so few trials are marked, or have too few samples, that the figures can be judged."""
+        return self.clean - self.unjudged >= max(1.0, FEWEST_CLEAN * self.trials)
 
     @property
     def met(self) -> bool:
@@ -119,14 +131,16 @@ class Null:
             f"nine of ten within {self.p90:.2%} (limit {MOST_DIFFERENCE:.1%}), "
             f"{self.ties:.0%} too close to call (at least {FEWEST_TIES:.0%})"
         )
-        if not self.quiet:
-            disturbed = self.trials - self.clean
-            return (
-                f"not judged: {disturbed} of {self.trials} trials were disturbed; the others: {limits}"
-                if self.clean
-                else f"not judged: all {self.trials} trials were disturbed"
-            )
-        return f"{'met' if self.met else 'MISSED'}: {limits}"
+        disturbed = self.trials - self.clean
+        if not self.clean:
+            return f"not judged: all {self.trials} trials were disturbed"
+        short = f"{NOT_JUDGED} in {self.unjudged} of {self.trials} trials"
+        if self.unjudged == self.clean:
+            return short
+        if self.quiet:
+            return f"{'met' if self.met else 'MISSED'}: {limits}{f'; {short}' if self.unjudged else ''}"
+        why = f"not judged: {disturbed} of {self.trials} trials were disturbed"
+        return f"{f'{short}, {disturbed} disturbed' if self.unjudged else why}; the others: {limits}"
 
 
 def null_of(trials: Iterable[Trial]) -> Null:
@@ -136,16 +150,18 @@ def null_of(trials: Iterable[Trial]) -> Null:
         trials: of any cells.
 
     Returns:
-        The figures; those of no clean trial are 0, with none tied.
+        The figures; where no clean trial can be judged they are 0, with none tied.
     """
     every = list(trials)
     clean = [trial for trial in every if trial.clean]
-    differences = [trial.difference for trial in clean]
-    if not differences:
-        return Null(len(every), 0, 0.0, 0.0, 0.0, 0.0)
-    ties = sum(trial.ratio.verdict == TIE for trial in clean) / len(clean)
+    judged = [trial for trial in clean if trial.judged]
+    counts = len(every), len(clean), len(clean) - len(judged)
+    if not judged:
+        return Null(*counts, 0.0, 0.0, 0.0, 0.0)
+    differences = [trial.difference for trial in judged]
+    ties = sum(trial.ratio.verdict == TIE for trial in judged) / len(judged)
     median, p90 = (float(value) for value in np.percentile(differences, (50, 90)))
-    return Null(len(every), len(clean), median, p90, max(differences), ties)
+    return Null(*counts, median, p90, max(differences), ties)
 
 
 @dataclass(frozen=True)
@@ -210,15 +226,17 @@ def disturbed_of(trials: Sequence[Trial], quiet_s: Mapping[Cell, float]) -> Dist
     """
     noisy = gated = untouched = off = 0
     silent = []
-    points = [(trial.cell, point) for trial in trials for point in trial.points if trial.cell in quiet_s]
-    for cell, point in points:
-        if point.timing is None:
-            continue
-        marked = point.status != "ok"
+    points = [
+        (trial.cell, point.status != "ok", point.timing)
+        for trial in trials
+        for point in trial.points
+        if trial.cell in quiet_s and point.timing is not None
+    ]
+    for cell, marked, timing in points:
         noisy += marked
-        gated += not marked and point.timing.discarded_blocks > 0
-        untouched += not marked and point.timing.discarded_blocks == 0
-        deviation = point.timing.median_s / quiet_s[cell] - 1
+        gated += not marked and timing.discarded_blocks > 0
+        untouched += not marked and timing.discarded_blocks == 0
+        deviation = timing.median_s / quiet_s[cell] - 1
         if abs(deviation) > SILENT_SHARE:
             off += 1
             if not marked:

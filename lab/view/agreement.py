@@ -110,11 +110,9 @@ def _predicted_peak(run: Run, point: Point) -> float | None:
         return float(point.predicted_peak_bytes)
     if point.implementation not in COST_NAMES or run.recorded_on is None:
         return None
-    names = ("batch", "heads", "kv_heads", "q_len", "kv_len", "head_dim", "dtype", "causal")
-    shape = {name: getattr(point, name) for name in names}
     device = "cpu" if calibrations.here_kind(run) == "cpu" else "cuda"
     try:
-        return float(peak_extra_bytes(point.implementation, device=device, **shape))
+        return float(peak_extra_bytes(point.implementation, device=device, **point.shape))
     except ValueError:
         return None
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -15,10 +13,10 @@ from lab.cost import catalog
 from lab.cost.calibration import Calibration
 from lab.cost.chapter_card import SHEET_ID, chapter_calibration
 from lab.cost.predict import Ceilings
-from lab.runs.calibrations import calibrated_runs, newest_calibration, noise_of, quiet_first
+from lab.runs.calibrations import calibrated_runs, newest_calibration, noise_of
 from lab.runs.reference import CHAPTER_RUN_ID
-from lab.runs.store import runs_folder
 from lab.view import here
+from lab.view.stamp import Stamp, stamp
 
 
 @cache
@@ -98,8 +96,8 @@ def of_this_machine(device: str, dtype: str, threads: int | None = None) -> Cali
     return found[1] if found else None
 
 
-def noise_here(device: str, dtype: str, threads: int | None = None) -> str | None:
-    """What to say of the calibration that this machine's lines come from where it is noisy; else None.
+def calibrated_run(device: str, dtype: str, threads: int | None = None) -> runs.Run | None:
+    """The run whose calibration `of_this_machine` gives.
 
     Args:
         device: the scenario's choice.
@@ -107,8 +105,17 @@ def noise_here(device: str, dtype: str, threads: int | None = None) -> str | Non
         threads: as for `of_this_machine`.
     """
     found = _of_this_machine(device, dtype, threads)
-    noise = noise_of(found[0]) if found else None
-    return noise.sentence if noise and noise.noisy else None
+    return found[0] if found else None
+
+
+def noise(run: runs.Run | None) -> str | None:
+    """What to say of the calibration of a run where it is noisy; else None.
+
+    Args:
+        run: that calibrated a device; None for none.
+    """
+    found = noise_of(run) if run else None
+    return found.sentence if found and found.noisy else None
 
 
 def _of_this_machine(device: str, dtype: str, threads: int | None) -> tuple[runs.Run, Calibration] | None:
@@ -118,29 +125,11 @@ def _of_this_machine(device: str, dtype: str, threads: int | None) -> tuple[runs
     return next(calibrated_runs(own, None, dtype, wanted), None)
 
 
-def calibrated_run(device: str, dtype: str | None = None) -> runs.Run | None:
-    """The newest run that calibrated a kind of device of this machine, one that was quiet before others.
-
-    Args:
-        device: the scenario's choice.
-        dtype: that it must hold; None for any.
-    """
-    wanted = here.kind(device)
-    for run in quiet_first(kept()):
-        held = (run.ceilings or {}).get("calibrations")
-        if isinstance(held, dict) and here_kind(run) == wanted and (dtype is None or dtype in held):
-            return run
-    return None
-
-
 def kept() -> tuple[runs.Run, ...]:
     """The runs kept on this machine, newest first; read again when one was written."""
-    changed_ns = 0
-    with suppress(OSError):  # nothing has been measured yet
-        changed_ns = os.stat(runs_folder()).st_mtime_ns
-    return _kept(str(runs_folder()), changed_ns)
+    return _kept(stamp())
 
 
 @st.cache_resource(max_entries=4, show_spinner=False)
-def _kept(folder: str, changed_ns: int) -> tuple[runs.Run, ...]:
+def _kept(written: Stamp) -> tuple[runs.Run, ...]:
     return runs.list_runs()

@@ -8,7 +8,7 @@ from functools import cache
 from lab.cost import attention_pairs, catalog
 from lab.cost.chapter_card import SHEET_ID
 from lab.cost.predict import Ceilings, attention_bound
-from lab.cost.tiles import LIST, STATIC, Tile, cpu_tile, cuda_tile, slot_pairs
+from lab.cost.tiles import causal_share, cpu_tile, cuda_tile
 from lab.runs import Point, Run
 from lab.view import here, points
 from lab.view.format import digits, share, tokens_label
@@ -36,26 +36,19 @@ def of_tiles(view: Prompt, tokens: int, *, device: str, threads: int) -> float |
     """
     model, card = view.scene.model, catalog.card(SHEET_ID)
     if device == "cpu":
-        tile, slots, schedule = cpu_tile(tokens, tokens), threads, STATIC
+        tile, slots = cpu_tile(tokens, tokens), threads
     elif card.sm_count and card.compute_capability:
-        tile, slots, schedule = (
-            cuda_tile("efficient", model.head_dim, card.compute_capability),
-            card.sm_count,
-            LIST,
-        )
+        tile, slots = cuda_tile("efficient", model.head_dim, card.compute_capability), card.sm_count
     else:
         return None
     heads = view.scene.batch * model.heads
     if heads * -(-tokens // tile.q_rows) > MOST_BLOCKS:
         return None
-    causal, full = (_busiest(heads, tokens, tile, mask, slots, schedule) for mask in (True, False))
-    return causal / full
+    return _share(heads, tokens, tokens, tile, slots, device)
 
 
-@cache
-def _busiest(heads: int, tokens: int, tile: Tile, causal: bool, slots: int, schedule: str) -> float:
-    """Pairs of the busiest slot; kept, because handing out the blocks of a long prompt takes a while."""
-    return slot_pairs(heads, tokens, tokens, tile, causal, slots, schedule)
+_share = cache(causal_share)
+"""Kept, because handing out the blocks of a long prompt takes a while."""
 
 
 def of_traffic(view: Prompt, role: str, tokens: int, limits: Ceilings, *, device: str) -> float:

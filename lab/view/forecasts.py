@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -12,9 +10,9 @@ from lab.cost.predict import Ceilings, attention_bound
 from lab.cost.prediction import FUSED as FUSED_KERNELS
 from lab.cost.prediction import predict_attention
 from lab.runs import Run
-from lab.runs.store import runs_folder
 from lab.view import calibrations, ceilings, here
 from lab.view.scenario import Scenario
+from lab.view.stamp import Stamp, stamp
 
 BOUND, PREDICTION = "bound", "prediction"
 
@@ -49,7 +47,7 @@ class Forecast:
     def badges(self) -> list[str]:
         """What the lines of a chart are, where this machine has any."""
         if self.calibration is not None:
-            noisy = calibrations.noise_here(self.device, self.dtype, self.threads)
+            noisy = calibrations.noise(calibrations.calibrated_run(self.device, self.dtype, self.threads))
             from_it = "a noisy calibration: the machine was busy" if noisy else "this machine's calibration"
             return [f"Lines here: predicted from {from_it}"]
         return [] if self.limits is None else ["Lines: bounds; Roofline calibrates this machine"]
@@ -93,17 +91,11 @@ def of_scene(scene: Scenario, run: Run | None, dtype: str) -> Forecast:
         run: measured here; None for none.
         dtype: measured on this machine.
     """
-    changed_ns = 0
-    with suppress(OSError):  # nothing has been measured yet
-        changed_ns = os.stat(runs_folder()).st_mtime_ns
-    folder = (str(runs_folder()), changed_ns)
-    return _forecast(scene.device, dtype, ceilings.of_run(run, dtype), here.threads(run), folder)
+    return _forecast(scene.device, dtype, ceilings.of_run(run, dtype), here.threads(run), stamp())
 
 
 @lru_cache(maxsize=16)
-def _forecast(
-    device: str, dtype: str, limits: Ceilings | None, threads: int, folder: tuple[str, int]
-) -> Forecast:
+def _forecast(device: str, dtype: str, limits: Ceilings | None, threads: int, written: Stamp) -> Forecast:
     """One forecast until a run file is written: a chart asks for it at every place of a line."""
     return Forecast(device, dtype, limits, threads)
 

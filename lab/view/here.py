@@ -13,6 +13,7 @@ from lab.runs import Run
 
 # Flags of processors that multiply fp16 matrices natively; the others emulate it, far slower than fp32.
 _FAST_FP16 = frozenset({"avx512_fp16", "amx_fp16", "asimdhp"})
+ON_A_CARD = "on a CUDA card"
 
 
 def environment(device: str) -> dict[str, Any] | None:
@@ -63,7 +64,7 @@ def computed_by(device: str, threads: int) -> str:
         threads: CPU threads.
     """
     if device != "cpu":
-        return "on a CUDA card"
+        return ON_A_CARD
     return f"on a CPU with {threads} thread" + ("" if threads == 1 else "s")
 
 

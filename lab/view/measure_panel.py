@@ -9,9 +9,7 @@ and the child process.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
@@ -21,13 +19,14 @@ from lab import runs
 from lab.measure import jobs
 from lab.runs.point import COUNTED
 from lab.runs.readings import reading
-from lab.runs.store import runs_folder
 from lab.runs.suites import SUITES
-from lab.view import calibrations, downloads, here, points, run_shape, scenario
+from lab.view import downloads, here, points, run_shape, scenario
 from lab.view.command import command_line
 from lab.view.format import bytes_text, seconds_text, tokens_label, whole
 from lab.view.job_status import ACTIVE, show_status
 from lab.view.owners import owners
+from lab.view.shown_runs import kept_runs, points_of, shown_run, whole_run
+from lab.view.stamp import Stamp, stamp
 
 REFRESH_S = 0.5
 ROWS_SHOWN = 12
@@ -61,6 +60,10 @@ class Panel:
     def _key(self) -> str:
         return f"job_{self.page}"
 
+    @property
+    def _offered(self) -> str:
+        return f"offered_{self.page}"  # whether Cancel stands on the page
+
     def job(self) -> jobs.JobView | None:
         """This reader's job on this page; else an active one that measures the same; else None.
 
@@ -84,16 +87,14 @@ class Panel:
     def run(self) -> runs.Run | None:
         """The run to draw: that of the job from its start on, else the last one of this device.
 
-        A job that ended early gives way to an earlier run of the same shape that is whole.
+        A job that ended early gives way to an earlier run that is whole and holds all that this one has.
         """
         job = self.job()
         if job is None or job.run is None or not (job.run.points or job.state in ACTIVE):
             return shown_run(self.spec)
         if job.state in (*ACTIVE, "finished"):
             return job.run
-        earlier = shown_run(self.spec)
-        whole_one = earlier and earlier.status == "finished" and _is_alike(earlier, self.spec)
-        return earlier if whole_one else job.run
+        return whole_run(job.run, kept_runs(self.spec), self.spec)
 
     def controls(self, on_press: Callable[[], None] | None = None) -> None:
         """The estimate, Measure and Cancel. Drawn outside the fragment.
@@ -103,11 +104,13 @@ class Panel:
         """
         job = self.job()
         own = self._is_own(job) and job is not None and job.state in ACTIVE
+        offered = own or self.orphan(job)
+        st.session_state[self._offered] = offered
         st.button(
             "Measure", key=f"measure_{self.page}", type="primary", disabled=own, width="stretch",
             on_click=self._press, args=(on_press,),
         )  # fmt: skip
-        if own or self.orphan(job):
+        if offered:
             st.button("Cancel", key=f"cancel_{self.page}", width="stretch", on_click=self._cancel)
         st.caption(self._estimate())
         refusal = st.session_state.pop(f"refusal_{self.page}", None)
@@ -146,30 +149,41 @@ class Panel:
         return " ".join(filter(None, (text, self.note, _equal_widths(self.spec))))
 
     def live(self, draw: Draw) -> None:
-        """The chart, the status line and the table of points; redrawn while a job is active.
+        """The chart, the status line and what the run holds; redrawn while a job is active.
 
         Args:
             draw: draws the heading and the chart for a run, or for None. Its chart's spec must not depend
                 on the run.
         """
         job = self.job()
-        active = job is not None and job.state in ACTIVE
+        offered = st.session_state.get(self._offered, False)
+        active = offered or (
+            job is not None and job.state in ACTIVE
+        )  # it may have ended since Cancel was drawn
         orphan = self.orphan(job)
-        downloads.hold(active)
 
         @st.fragment(run_every=REFRESH_S if active else None)
         def body() -> None:
-            now = self.job()
-            shown = self.run()
+            now, shown = self.job(), self.run()
+            downloads.hold(active)  # on every redrawing: another panel of the page says it for its own
             draw(shown)
             with st.container(key=f"status_{self.page}"):
                 show_status(now, own=self._is_own(now), orphan=orphan)
-            show_points(shown, self.spec, binary=self.binary)
+            self.table(shown, active=active)
             if self.changed(now, active=active, orphan=orphan):
                 st.rerun()
 
         body()
         self.downloads()
+
+    def table(self, run: runs.Run | None, *, active: bool) -> None:
+        """What the run shown holds: its points.
+
+        Args:
+            run: from `run`.
+            active: whether a job is; what the points say in sentences is worked out once it has ended.
+        """
+        show_points(run, self.spec, binary=self.binary, read=not active)
 
     def changed(self, now: jobs.JobView | None, *, active: bool, orphan: bool) -> bool:
         """Whether the buttons must be drawn again: a job has ended, or nobody else can cancel it any more."""
@@ -216,67 +230,26 @@ def last_run(experiment: str, device: str) -> runs.Run | None:
     Returns:
         The run, with the points it has so far; None when there is none.
     """
-    changed_ns = 0
-    with suppress(OSError):  # nothing has been measured yet
-        changed_ns = os.stat(runs_folder()).st_mtime_ns
-    return _latest(experiment, here.kind(device), str(runs_folder()), changed_ns)
+    return _latest(experiment, here.kind(device), stamp())
 
 
 @st.cache_resource(max_entries=32, show_spinner=False)
-def _latest(experiment: str, kind: str, folder: str, changed_ns: int) -> runs.Run | None:
-    """Read the run files only when one was written: every save replaces a file of the folder."""
+def _latest(experiment: str, kind: str, written: Stamp) -> runs.Run | None:
+    """Read the run files only when one was written."""
     return runs.latest(experiment, kind)
 
 
-def shown_run(spec: runs.JobSpec) -> runs.Run | None:
-    """The newest run of this machine that holds points of a job's experiment, a suite's among them.
-
-    Args:
-        spec: the job; a run at its heads and in its number type comes before a newer one of another shape, and of
-            those one that finished before one that did not.
-    """
-    kind = here.kind(spec.device)
-    held = [
-        run
-        for run in calibrations.kept()
-        if _points_of(run, spec.experiment) and calibrations.here_kind(run) == kind
-    ]
-    held.sort(key=lambda run: (not _is_alike(run, spec), run.status != "finished"))  # else newest first
-    return held[0] if held else None
-
-
-def _is_alike(run: runs.Run, spec: runs.JobSpec) -> bool:
-    """Whether a run holds points of a job's shape and number type."""
-    own = _points_of(run, spec.experiment)
-    return _same_model(run, spec) and any(_same_shape(point, spec) for point in own)
-
-
-def _points_of(run: runs.Run, experiment: str) -> list[runs.Point]:
-    """The points of an experiment; of a suite's run, all of them."""
-    if experiment in SUITES:
-        return list(run.points) if run.spec.experiment == experiment else []
-    return [point for point in run.points if point.experiment == experiment]
-
-
-def _same_model(run: runs.Run, spec: runs.JobSpec) -> bool:
-    return run.spec.model == spec.model or spec.experiment not in COUNTED
-
-
-def _same_shape(point: runs.Point, spec: runs.JobSpec) -> bool:
-    names = ("heads", "kv_heads", "head_dim", "dtype")
-    return all(getattr(point, name) == getattr(spec, name) for name in names)
-
-
-def show_points(run: runs.Run | None, spec: runs.JobSpec, *, binary: bool) -> None:
+def show_points(run: runs.Run | None, spec: runs.JobSpec, *, binary: bool, read: bool) -> None:
     """What the points of a run belong to, and the table of them.
 
     Args:
         run: measured on this machine; None for none.
         spec: what the page's button would measure.
         binary: write bytes in KiB, MiB, GiB.
+        read: whether to say in sentences what the points show.
     """
     experiment = spec.experiment
-    found = _points_of(run, experiment) if run else []
+    found = points_of(run, experiment) if run else []
     if not found:
         st.caption("Nothing of this kind has been measured on this machine yet.")
         return
@@ -286,7 +259,7 @@ def show_points(run: runs.Run | None, spec: runs.JobSpec, *, binary: bool) -> No
     st.dataframe(
         points.table(found, binary=binary), hide_index=True, height=height, key=f"points_{experiment}"
     )
-    every = reading(run) if run else {}
+    every = reading(run) if run and read else {}
     said = [
         one for name, found in every.items() if name == experiment or experiment in SUITES for one in found
     ]

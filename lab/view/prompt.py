@@ -92,7 +92,7 @@ class Prompt:
         mark: Callable[..., Mark | None],
         *,
         recorded: bool,
-        experiment: str = "scaling",
+        experiments: tuple[str, ...] = ("scaling",),
     ) -> list[Mark]:
         """The points of a run at this shape, naive attention and fused kernels.
 
@@ -100,14 +100,14 @@ class Prompt:
             run: measured here, or recorded; None for none.
             mark: makes a mark of a point, see lab.view.points.
             recorded: whether the run came from another machine.
-            experiment: whose points to take.
+            experiments: whose points to take.
         """
         wanted = self.shape(1, self.scene.dtype if recorded else self.dtype_here)
         wanted = {name: value for name, value in wanted.items() if name not in ("q_len", "kv_len")}
 
         def series_of(point: Point) -> str | None:
             role = fused_or_naive(point.implementation)
-            belongs = point.experiment == experiment and role is not None and point.q_len == point.kv_len
+            belongs = point.experiment in experiments and role is not None and point.q_len == point.kv_len
             return f"{role}_{'reference' if recorded else 'here'}" if belongs else None
 
         return points.marks(run, wanted, series_of, mark, recorded=recorded, same_type=True)

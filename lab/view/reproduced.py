@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
-from contextlib import suppress
 
 import streamlit as st
 
@@ -12,9 +10,9 @@ from lab.cost import evidence
 from lab.cost.evidence import Claim
 from lab.runs.reproduction import Reproduction, Value, reproduce
 from lab.runs.reproduction.values import OUTCOMES
-from lab.runs.store import runs_folder
 from lab.view import calibrations, here, ledger
 from lab.view.format import whole
+from lab.view.stamp import Stamp, stamp
 
 BELONGS = "Times, peaks and errors belong to a device and a build: another figure on another one contradicts nothing."
 
@@ -25,14 +23,11 @@ def of_this_machine(device: str) -> Mapping[str, Reproduction]:
     Args:
         device: the scenario's choice.
     """
-    changed_ns = 0
-    with suppress(OSError):  # nothing has been measured yet
-        changed_ns = os.stat(runs_folder()).st_mtime_ns
-    return _read(here.kind(device), str(runs_folder()), changed_ns)
+    return _read(here.kind(device), stamp())
 
 
 @st.cache_resource(max_entries=4, show_spinner=False)
-def _read(kind: str, folder: str, changed_ns: int) -> Mapping[str, Reproduction]:
+def _read(kind: str, written: Stamp) -> Mapping[str, Reproduction]:
     held = [run for run in calibrations.kept() if calibrations.here_kind(run) == kind]
     read = ((claim.id, reproduce(claim, held)) for claim in evidence.claims())
     return {name: found for name, found in read if found is not None}

@@ -255,7 +255,7 @@ def intensity_axis() -> Axis:
     return Axis("arithmetic intensity (FLOPs per byte)", 10.0 ** _POWERS[0] / 2, 10.0**_LONGEST, ticks, 10)
 
 
-def rates_range(roof: Roofs, lines: Iterable[list[tuple[float, float]]]) -> tuple[float, float]:
+def rates_range(lines: Iterable[list[tuple[float, float]]]) -> tuple[float, float]:
     """The least and the largest rate of the chart; steady while points arrive."""
     drawn = [rate for line in lines for _, rate in line if math.isfinite(rate)]
     floor = max(drawn) / 1e5 if drawn else 1e8

@@ -12,7 +12,7 @@ from lab.cost.formulas import logits_bytes
 from lab.cost.predict import Bound, Ceilings, bound_seconds
 from lab.cost.shapes import ModelShape, weight_bytes
 from lab.cost.storage import STORAGE
-from lab.cost.terms import score_peak_bytes, sequences_that_fit, step_bytes, step_flops
+from lab.cost.terms import cards_for_weights, score_peak_bytes, sequences_that_fit, step_bytes, step_flops
 from lab.view.axes import Axis
 from lab.view.bars import Bars, Part, Segment, faded
 from lab.view.capacity import Capacity
@@ -50,6 +50,11 @@ class Option:
     def sequences(self) -> int:
         """Sequences whose cache fits beside the weights."""
         return sequences_that_fit(self.deployment, self.capacity.usable_bytes)
+
+    @property
+    def cards(self) -> int:
+        """Such cards that the weights alone take."""
+        return cards_for_weights(self.deployment, self.capacity.usable_bytes)
 
     @property
     def activation_bytes(self) -> int:

@@ -121,6 +121,7 @@ def show(page: str, scene: Scenario, limits: Ceilings, palette: Palette) -> Step
     one, now = steps[1], steps[scene.batch]
     many = steps[COMPARED]
     skeleton.takeaway(takeaway(model, one, many))
+    skeleton.badges(measured=False, recorded_on=None)
     if step_weights(model).mixtures:
         least, most = (bytes_text(found.weights.terms[0].bytes_moved, scene.binary) for found in (one, many))
         st.markdown(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from lab.cost import BYTES_PER_ELEMENT, kv_bytes, score_bytes
+from lab.cost import BYTES_PER_ELEMENT, score_bytes
 from lab.cost.shapes import prefill
-from lab.cost.training import training_budget
+from lab.cost.training import backward_bytes, training_budget
 from lab.runs import Point, Run
 from lab.runs.comparison import ratio_of
 from lab.view import charts, plain_axes, points, skeleton
@@ -66,21 +66,20 @@ class Passes:
             if variant == BOTH and (name, length, FORWARD) in found
         ]
 
-    def counted(self, role: str) -> float | None:
-        """Matmul FLOPs of both passes over those of the forward pass; None without softmax attention."""
+    def counted(self, role: str) -> float:
+        """Matmul FLOPs of both passes over those of the forward pass."""
         work = prefill(self.scene.batch, self.scene.context, self.scene.dtype)
         step = training_budget(self.scene.model, work, attention=ATTENTION[role])
-        core = step.forward.core_flops
-        again = step.backward_flops - 2 * step.forward_flops  # QKᵀ, formed once more inside a fused kernel
-        return 3 + again / core if core else None
+        return float(step.core_factor)
 
     def bytes_of(self, key: str, tokens: int) -> int:
         """One score tensor, or the output with the gradients of Q, K and V, of one layer."""
         model, width = self.scene.model, BYTES_PER_ELEMENT[self.dtype]
         if key == SCORES:
             return int(score_bytes(self.scene.batch, model.heads, tokens, tokens, width))
-        rows = (model.heads, model.kv_heads)
-        return int(sum(kv_bytes(self.scene.batch, 1, heads, tokens, model.head_dim, width) for heads in rows))
+        return int(
+            backward_bytes(self.scene.batch, model.heads, model.kv_heads, tokens, model.head_dim, width)
+        )
 
     def factor_marks(self, run: Run | None) -> list[Mark]:
         """Time of both passes over the forward pass, with the interval of the ratio."""
@@ -111,17 +110,13 @@ def factor_takeaway(passes: Passes, run: Run | None) -> str:
     marks = [mark for mark in quiet if mark.series == FUSED] or quiet
     if marks:
         longest = max(marks, key=lambda mark: mark.x)
-        count = counted[longest.series]
-        beside = f", for {digits(count)} times the FLOPs" if count else ""
         return (
             f"Here forward and backward of {NAMES[longest.series]} attention took {times(longest.y)} its forward "
-            f"pass at T = {tokens_label(int(longest.x))}{beside}"
+            f"pass at T = {tokens_label(int(longest.x))}, for {digits(counted[longest.series])} times the FLOPs"
         )
-    if None in counted.values():
-        return f"{passes.scene.model.name} has no softmax attention to count"
     return (
-        f"By FLOPs a training step of attention is {digits(counted[FUSED] or 0)} forward passes in a fused "
-        f"kernel, {digits(counted[NAIVE] or 0)} where the probabilities were kept"
+        f"By FLOPs a training step of attention is {digits(counted[FUSED])} forward passes in a fused "
+        f"kernel, {digits(counted[NAIVE])} where the probabilities were kept"
     )
 
 
@@ -163,7 +158,7 @@ def show_factors(page: str, passes: Passes, run: Run | None, palette: Palette) -
     skeleton.takeaway(factor_takeaway(passes, run))
     skeleton.badges(measured=bool(marks), recorded_on=None, extra=skeleton.beyond(passes.scene))
     counted = {role: passes.counted(role) for role in NAMES}
-    curves = {role: [(float(at), value) for at in TOKENS] for role, value in counted.items() if value}
+    curves = {role: [(float(at), value) for at in TOKENS] for role, value in counted.items()}
     skeleton.chart(
         page, curves, marks, series(palette), Extras(marker_x=passes.scene.context),
         x=tokens_axis("context T (tokens)", room=0.16),
@@ -247,13 +242,10 @@ def gap_text(passes: Passes, run: Run | None) -> str:
     """How measured times and peaks of both passes compare with what was counted."""
     said = []
     for role, name in NAMES.items():
-        marks, count = (
-            [mark for mark in passes.factor_marks(run) if mark.series == role],
-            passes.counted(role),
-        )
-        if marks and count:
+        marks = [mark for mark in passes.factor_marks(run) if mark.series == role]
+        if marks:
             factors = ", ".join(f"{digits(mark.y)} at {tokens_label(int(mark.x))}" for mark in marks)
-            said.append(f"{name}: {factors} for {digits(count)} times the FLOPs")
+            said.append(f"{name}: {factors} for {digits(passes.counted(role))} times the FLOPs")
     if not said:
         return "No backward pass of this shape has been measured on this machine yet: press Measure."
     text = f"**This machine**, time of forward and backward over forward alone: {'; '.join(said)}."

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 
+from lab import runs
 from lab.view import navigation
 
 # Marks of a chart by kind, read from the SVG that Vega draws.
@@ -44,6 +46,22 @@ def scenario(page) -> dict[str, str]:
 
 def press(page, name: str) -> None:
     page.get_by_role("button", name=name, exact=True).click()
+
+
+def fetch(page, name: str) -> bytes:
+    """The file that a button gives."""
+    with page.expect_download() as started:
+        press(page, name)
+    return Path(started.value.path()).read_bytes()
+
+
+def forget_runs(server, but: str | None = None) -> int:
+    """Empty the folder of runs, one kind left: what was measured before must not stand in for what is measured now."""
+    paths = list((server.home / "runs").glob("*.json"))
+    others = [path for path in paths if runs.load(path).spec.experiment != but]
+    for path in others:
+        path.unlink()
+    return len(paths) - len(others)
 
 
 def text(page) -> str:

@@ -3,7 +3,6 @@
 import contextlib
 import csv
 import io
-from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -13,19 +12,13 @@ from playwright.sync_api import TimeoutError
 from lab import runs
 from lab.runs.calibrations import calibrations_of
 from lab.view import navigation
-from tests.browser.reader import points, press, settle, text, wait_for_chart, wait_until
+from tests.browser.reader import fetch, forget_runs, points, press, settle, text, wait_for_chart, wait_until
 
 pytestmark = pytest.mark.browser
 
 PATIENCE_S = 240
 CANCEL_MS = 3000
 NOTHING_YET = "Nothing of this kind has been measured on this machine yet."
-
-
-def fetch(page, name: str) -> bytes:
-    with page.expect_download() as started:
-        press(page, name)
-    return Path(started.value.path()).read_bytes()
 
 
 def drawn(page, file: str) -> bool:
@@ -53,15 +46,6 @@ def measure(page, file: str) -> None:
     wait_until(page, lambda: any(words in text(page) for words in ended), PATIENCE_S, "the end")
     wait_until(page, lambda: cancel.count() == 0, PATIENCE_S, "the page was drawn anew after the end")
     settle(page)
-
-
-def forget_runs(server, but: str | None = None) -> int:
-    """Empty the folder of runs, one kind left: what several pages measure, each is to measure anew."""
-    paths = list((server.home / "runs").glob("*.json"))
-    others = [path for path in paths if runs.load(path).spec.experiment != but]
-    for path in others:
-        path.unlink()
-    return len(paths) - len(others)
 
 
 @pytest.mark.parametrize("file", [entry.file for entry in navigation.ENTRIES])

@@ -2,7 +2,6 @@
 
 import csv
 import io
-from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -10,17 +9,11 @@ from PIL import Image
 
 from lab.view import code_drawer
 from lab.view.palette import LIGHT
-from tests.browser.reader import press, scenario, settle, text, wait_for_chart
+from tests.browser.reader import fetch, press, scenario, settle, text, wait_for_chart
 
 pytestmark = pytest.mark.browser
 
 QUERY = "?model=Llama-3-8B&context=8k&dtype=bf16"
-
-
-def fetch(page, name: str) -> bytes:
-    with page.expect_download() as started:
-        press(page, name)
-    return Path(started.value.path()).read_bytes()
 
 
 def test_a_chart_is_downloaded_in_three_formats_from_a_dark_page(new_page) -> None:

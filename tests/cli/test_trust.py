@@ -39,7 +39,6 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> list[list[dict]]:
         return given.pop(0)
 
     monkeypatch.setattr(trust, "observed", answer)
-    monkeypatch.setattr("lab.measure.competitor.START_S", 0.0)
     return given
 
 

@@ -7,6 +7,7 @@ from lab.cost.deployment import Deployment, kept_layers, needed_bytes, reserved_
 from lab.cost.terms import (
     TERMS,
     answer_steps,
+    cards_for_weights,
     fuse_elementwise,
     memory_bytes,
     score_peak_bytes,
@@ -23,6 +24,20 @@ def test_15_sequences_of_8192_fit_in_80_gb_and_16_in_80_gib():
     assert sequences_that_fit(LLAMA, 80 * 10**9) == 15  # the second source says about 40
     assert sequences_that_fit(LLAMA, 80 * 2**30) == 16
     assert sequences_that_fit(LLAMA, 10**9) == 0
+
+
+def test_weights_take_as_many_cards_as_they_fill():
+    weights = 2 * LLAMA.model.parameters
+    for memory, cards in (
+        (weights + 1, 1),
+        (weights, 1),
+        (weights - 1, 2),
+        (weights // 3 + 1, 3),
+        (10**9, 14),
+    ):
+        assert cards_for_weights(LLAMA, memory) == cards
+    with pytest.raises(ValueError, match="memory"):
+        cards_for_weights(LLAMA, 0)
 
 
 def test_memory_is_weights_cache_and_the_peak_of_one_attention_call():

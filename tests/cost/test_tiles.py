@@ -10,6 +10,7 @@ from lab.cost.tiles import (
     STATIC,
     Tile,
     block_pairs,
+    causal_share,
     cpu_tile,
     cuda_tile,
     makespan,
@@ -62,6 +63,14 @@ def test_the_cpu_kernels_causal_saving_is_quantised(length: int, share: float) -
     tile = cpu_tile(length, length)
     causal, full = (slot_pairs(12, length, length, tile, mask, 2, STATIC) for mask in (True, False))
     assert causal / full == share
+
+
+@pytest.mark.parametrize(
+    ("device", "threads", "share"),
+    [("cpu", 5, 184 / 312), ("cpu", 16, 66 / 96), ("cuda", 16, 58 / 96)],  # 12 heads of 16 blocks
+)
+def test_a_cpu_gives_each_thread_its_blocks_in_advance(device: str, threads: int, share: float) -> None:
+    assert causal_share(12, 4096, 4096, cpu_tile(4096, 4096), threads, device) == share
 
 
 def test_diagonal_tiles_at_512_cost_an_eighth_more_than_the_mask_needs() -> None:

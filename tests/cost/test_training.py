@@ -1,6 +1,7 @@
 """Training: FLOPs against PyTorch's counter, stored activations against what autograd really keeps."""
 
 from dataclasses import replace
+from fractions import Fraction
 
 import pytest
 import torch
@@ -15,7 +16,7 @@ from lab.cost.catalog import model
 from lab.cost.layers import Attention, FeedForward
 from lab.cost.recurrent import short_convolution
 from lab.cost.shapes import LayerKind, decode, prefill
-from lab.cost.training import training_budget
+from lab.cost.training import backward_bytes, training_budget
 from tests.cost import tiny_models
 
 BATCH, LENGTH = 2, 24
@@ -153,6 +154,29 @@ def test_fused_attention_computes_five_products_backward_for_two_forward() -> No
     assert 2 * (fused.backward_flops - materialised.backward_flops) == core
     again = training_budget(SQUARE, WORK, attention="materialised", checkpointing="attention")
     assert again.recomputed_flops == core
+
+
+@pytest.mark.parametrize(
+    ("widths", "fused"), [((64, 64), Fraction(7, 2)), ((192, 128), 3 + Fraction(192, 320))]
+)
+def test_attention_of_both_passes_over_forward_is_3_and_a_fused_kernel_forms_scores_again(
+    widths: tuple[int, int], fused: Fraction
+) -> None:
+    heads = replace(tiny_models.attention(4), head_dim=widths[0], head_dim_v=widths[1])
+    shape = tiny_models.shape([tiny_models.layer(heads, tiny_models.dense())], (0, 0))
+    assert training_budget(shape, WORK, attention="materialised").core_factor == 3
+    assert training_budget(shape, WORK, attention="fused", checkpointing="full").core_factor == fused
+
+
+@pytest.mark.parametrize("kv_heads", [1, 4])
+def test_output_and_gradients_weigh_what_autograd_writes(kv_heads: int) -> None:
+    q = torch.randn(BATCH, 4, LENGTH, 16, requires_grad=True)
+    k, v = (torch.randn(BATCH, kv_heads, LENGTH, 16, requires_grad=True) for _ in range(2))
+    output = functional.scaled_dot_product_attention(q, k, v, enable_gqa=True)
+    written = (output, *torch.autograd.grad(output.sum(), (q, k, v)))
+    counted = backward_bytes(BATCH, 4, kv_heads, LENGTH, 16, 4)
+    assert counted == sum(tensor.nbytes for tensor in written)
+    assert counted == 2 * BATCH * (4 + kv_heads) * LENGTH * 16 * 4
 
 
 def test_kept_activations_of_gpt2_are_mostly_probabilities_until_they_are_fused() -> None:

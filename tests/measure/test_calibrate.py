@@ -52,7 +52,8 @@ def calibrated(dtype: str, seconds: float = 1e-3, start: float = 1e-12) -> Calib
         made = Calibrator(setting(dtype), stopwatch, device_name="test", slots=2)
         found = made.run()
         assert made.steps() == len(STARTED)  # the plan of a progress bar
-        assert made.steps(found) == len(STARTED) or setting(dtype).narrow
+        own = made.steps(found)  # a wide calibration is there already
+        assert own < len(STARTED) if setting(dtype).narrow else own == len(STARTED)
         return found
 
 

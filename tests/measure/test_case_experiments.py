@@ -8,8 +8,10 @@ from measured_shapes import SMALL, events_of, job, points_of
 from planted import no_mask
 
 from lab.measure.accuracy import Accuracy
+from lab.measure.case import Plan
 from lab.measure.device import Device
 from lab.measure.experiments import windowed
+from lab.measure.experiments.causal import tile_ratio
 from lab.measure.experiments.gqa import groupings
 from lab.measure.implementations import IMPLEMENTATIONS
 
@@ -49,6 +51,13 @@ def test_causal_and_full_are_timed_together_with_what_tiles_predict() -> None:
     assert masked.measures == {"predicted_causal_over_full": 0.625}
     assert full.measures == {}
     assert masked.timing.n == full.timing.n == 3
+
+
+@pytest.mark.parametrize(("threads", "share"), [(5, 184 / 312), (16, 66 / 96)])
+def test_tiles_are_predicted_for_the_threads_of_the_job(threads: int, share: float) -> None:
+    opened = replace(job("causal"), threads=threads)
+    plan = Plan("flash", opened.call(batch=1, q_len=4096, kv_len=4096))
+    assert tile_ratio(opened, plan) == {"predicted_causal_over_full": share}
 
 
 def test_a_wrong_implementation_is_refused_in_every_case_it_takes_part_in(monkeypatch) -> None:

@@ -2,8 +2,11 @@
 
 import io
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 
+import psutil
 import pytest
 import torch
 from measured_shapes import job
@@ -125,3 +128,17 @@ def test_a_competitor_ends_with_its_block(kind: str, monkeypatch: pytest.MonkeyP
         processes = list(competitor._processes)
         assert [process.poll() for process in processes] == [None, None]
     assert all(process.returncode is not None for process in processes)
+
+
+def test_competitors_end_when_their_test_is_killed() -> None:
+    program = (
+        "import lab.measure.competitor as module, time\n"
+        "with module.Competitor(module.BURSTS, 1) as competitor:\n"
+        "    print(competitor._processes[0].pid, flush=True); time.sleep(60)\n"
+    )
+    test = subprocess.Popen((sys.executable, "-c", program), stdout=subprocess.PIPE, text=True)
+    competitor = psutil.Process(int(test.stdout.readline()))
+    test.kill()
+    test.communicate()
+    gone, _ = psutil.wait_procs([competitor], timeout=20)
+    assert gone

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from lab.cost.formulas import fit_exponent
 from lab.cost.peaks import peak_extra_bytes
 from lab.cost.prediction import predict_attention
 from lab.measure.gpt2 import OUTPUTS
@@ -77,7 +76,7 @@ def test_where_the_tensors_are_the_same_the_rest_is_held_against_them() -> None:
 def scaled(name: str, exponent: float) -> tuple[Point, ...]:
     return tuple(
         cell(experiment="scaling", implementation=name, dtype="fp32", q_len=T, kv_len=T,
-             timing=Timing(1e-9 * T**exponent))
+             timing=Timing(1e-8 * T**exponent))
         for T in (1024, 2048, 4096)
     )  # fmt: skip
 
@@ -105,7 +104,6 @@ def test_with_rates_the_exponent_is_opened_into_terms() -> None:
             assert found is not None
             share = sum(term.seconds for term in found.terms if term.name == name) / found.seconds
             assert f"{share:.1%}" in sentence
-    assert fit_exponent([1, 2, 4], [1, 4, 16]) == pytest.approx(2)
 
 
 def test_rates_come_from_the_newest_calibration_kept_here() -> None:
@@ -131,6 +129,35 @@ def test_a_fused_exponent_and_its_causal_ratio_follow_from_tiles() -> None:
     sentence = said(run_of(*points), "causal")[-1]
     assert "at T = 1,024, 4,096: 0.76, 0.76 here; 0.71, 0.58 for efficient on the chapter's card." in sentence
     assert "Whole tiles along the diagonal predict 0.75, 0.56 here and" in sentence
+    many = {"device_kind": "cpu", "threads": 16}
+    assert "predict 0.83, 0.69 here and" in said(run_of(*points, environment=many), "causal")[-1]
+
+
+def test_tile_shares_are_said_only_where_every_one_is_known() -> None:
+    lengths = (1024, 4096, 2**23)  # too many blocks to count in the last
+    points = [
+        cell(experiment="scaling", implementation="flash", q_len=T, kv_len=T, timing=Timing(1e-8 * T**1.7))
+        for T in lengths
+    ]
+    run = run_of(*points)
+    assert side_of(run).share_of_pairs(points[0]) is not None
+    assert side_of(run).share_of_pairs(points[-1]) is None
+    assert (
+        "computes an unknown share of the pairs of full attention here, an unknown share there"
+        in (said(run, "scaling")[-1])
+    )
+
+
+def test_the_launch_floor_is_the_devices_whatever_the_kernel_is_called() -> None:
+    points = [
+        cell(experiment="scaling", implementation="naive", q_len=T, kv_len=T, timing=Timing(1e-9 * T**2))
+        for T in (512, 1024, 2048, 4096)  # 0.26 ms at the shortest: above a card's floor, below a CPU's
+    ]
+    card = run_of(*points, environment={"device_kind": "cuda"})
+    for run, first in ((run_of(*points), "1,024"), (card, "512")):
+        own, beside = said(run, "scaling")
+        assert own == f"naive, fp32, causal: time grows as T to the 2.00 from {first} to 4,096."
+        assert f"from {first} to 4,096" in beside
 
 
 def test_what_a_mask_adds_is_opened_into_terms() -> None:

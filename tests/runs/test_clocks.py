@@ -28,6 +28,12 @@ def test_the_median_of_clean_pairs_is_judged(pairs: list[TwoClocks], ratio: floa
     assert (found.clean, found.pairs) == (sum(each.clean for each in pairs), len(pairs))
 
 
+@pytest.mark.parametrize("times", [(0.0, 1.0), (1.0, 0.0)])
+def test_a_time_of_nothing_is_refused(times: tuple[float, float]) -> None:
+    with pytest.raises(ValueError, match=r"s_s is 0\.0; it must be finite and between"):
+        pair(*times)
+
+
 def test_cells_and_tools_are_kept_apart() -> None:
     other = TwoClocks("flash", 64, TORCH_TIMER, 1.0, 2.0, True)
     found = agreements([pair(1.0, 1.0), pair(1.0, 3.0, tool=TRITON_TIMER), other, pair(1.0, 1.0)])

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from lab.runs import IMPLEMENTATIONS, Point, Timing, default_spec, new_run
-from lab.runs.readings import READERS, reading
+from lab.runs.readings import OF_DEVICE, READERS, read_points, reading
 from lab.runs.suites import ALL
 from tests.runs.test_records import cell
 
@@ -21,7 +21,7 @@ def read(*points: Point) -> list[str]:
     run = new_run(default_spec(points[0].experiment))
     for point in points:
         run = run.with_point(point)
-    return READERS[points[0].experiment](run.points)
+    return read_points(points[0].experiment, run.points, "cuda")
 
 
 def at(length: int) -> dict[str, int]:
@@ -29,10 +29,10 @@ def at(length: int) -> dict[str, int]:
 
 
 def test_every_experiment_of_the_suites_is_read() -> None:
-    assert set(ALL) - {"calibrate"} <= set(READERS)  # which has rates instead of points
+    assert set(ALL) - {"calibrate"} <= {*READERS, *OF_DEVICE}  # which has rates instead of points
 
 
-@pytest.mark.parametrize("experiment", READERS)
+@pytest.mark.parametrize("experiment", [*READERS, *OF_DEVICE])
 def test_refused_points_say_nothing_but_why(experiment: str) -> None:
     points = [
         cell(experiment=experiment, implementation=name, kernel=None, status="refused", reason="no memory",
@@ -114,7 +114,9 @@ def test_equal_peaks_name_the_logits_and_unequal_ones_the_scores() -> None:
     logits = {"logits_bytes": 150.0 * 2**20, "score_bytes": 48.0 * 2**20}
     points = pair("all logits", (200 * 2**20, 199 * 2**20), logits)
     points += pair("body", (120 * 2**20, 66 * 2**20), {"score_bytes": 48.0 * 2**20})
-    same, different = read(*points)
+    points += pair("last row", (100 * 2**20, 110 * 2**20), {})
+    same, different, more = read(*points)
+    assert "the peak rises from 100 MiB to 110 MiB" in more
     assert "the peak is the same, 200 MiB, of which the logits are 150 MiB" in same
     assert "the peak falls from 120 MiB to 66 MiB, where a score tensor is 48 MiB" in different
 
@@ -189,7 +191,7 @@ def test_fp32_intermediates_are_told_where_inputs_are_16_bit() -> None:
 
 @pytest.mark.parametrize("figure", [0.0, None])
 @pytest.mark.parametrize("variant", [None, "forward"])
-@pytest.mark.parametrize("experiment", READERS)
+@pytest.mark.parametrize("experiment", [*READERS, *OF_DEVICE])
 def test_points_without_what_a_sentence_needs_bring_no_error(
     experiment: str, variant: str | None, figure: float | None
 ) -> None:

@@ -54,6 +54,48 @@ def test_newer_runs_and_the_printed_width_of_a_type_come_first() -> None:
     assert found.outcome == "same figure here"
 
 
+PAIRS = {
+    "chapter.causal.naive": ({"causal": True}, {"causal": False}),
+    "chapter.model.times_t512": ({"implementation": "eager"}, {"implementation": "sdpa"}),
+    "chapter.correction.ratios": ({"implementation": "naive"}, {"implementation": "sdpa"}),
+    "chapter.evidence.model_peak": ({"implementation": "eager"}, {"implementation": "sdpa"}),
+}
+
+
+@pytest.mark.parametrize("claim", PAIRS)
+def test_figures_are_compared_only_within_one_run_batch_and_type(claim: str) -> None:
+    experiment = CLAIMS[claim].experiment
+    length = 1024 if experiment == "causal" else 512
+    shape = {"experiment": experiment, "kv_len": length, "q_len": length}
+    shape |= {"variant": "all logits"} if experiment == "model" else {}
+    first, second = ({**shape, **changes} for changes in PAIRS[claim])
+    other = {"seconds": 9e-3, "peak_extra_bytes": 99 * 2**20}
+    older = run(timed(2e-3, **first), timed(1e-3, **second))
+    newer = run(
+        timed(**other, **first),  # its second is of another batch, of another type, or failed
+        timed(**other, **second, batch=2),
+        timed(**other, **second, dtype="fp32"),
+        timed(**other, **second, status="wrong", reason="inverted"),
+    )
+    found = reproduce(CLAIMS[claim], [newer, older])
+    assert found is not None
+    assert found == reproduce(CLAIMS[claim], [older])
+    assert reproduce(CLAIMS[claim], [newer]) is None
+    apart = [run(timed(2e-3, **first)), run(timed(1e-3, **second))]
+    assert reproduce(CLAIMS[claim], apart) is None
+
+
+def test_the_best_implementation_of_a_pair_is_the_same_on_both_sides() -> None:
+    shape = {"experiment": "causal", "kv_len": 1024, "q_len": 1024}
+    points = [timed(1e-3, implementation="flash", causal=mask, **shape) for mask in (True, False)]
+    points += [timed(9e-3, implementation="efficient", causal=True, **shape)]
+    found = reproduce(CLAIMS["chapter.causal.efficient"], [run(*points)])
+    assert [value.label for value in found.values] == ["flash at T = 1,024"]
+    points += [timed(3e-3, implementation="efficient", causal=False, **shape)]
+    found = reproduce(CLAIMS["chapter.causal.efficient"], [run(*points)])
+    assert [value.value for value in found.values] == [pytest.approx(3)]
+
+
 @pytest.mark.parametrize(
     ("seconds", "outcome"),
     [(0.5e-3, "supported here"), (2e-3, "not supported here"), (1.001e-3, "open here")],

@@ -32,6 +32,8 @@ def test_everything_is_everything_but_what_is_made_of_others() -> None:
     assert set(CPU) <= set(ALL)
     assert set(QUICK) == set(ALL) - {"calibrate"}  # it has no sizes of its own
     assert set(THOROUGH) <= set(ALL)
+    for name, sizes in THOROUGH.items():
+        assert all(getattr(default_spec(name), field) != size for field, size in sizes.items())
 
 
 def test_an_experiment_alone_is_no_suite() -> None:

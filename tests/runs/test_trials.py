@@ -64,6 +64,22 @@ def test_noisy_trials_are_counted_and_many_of_them_forbid_a_verdict() -> None:
     assert not null_of([]).quiet
 
 
+def test_a_trial_of_two_samples_is_neither_met_nor_missed() -> None:
+    good = trials(60, 0.005)
+    short = [Trial(timed([1e-3, 1e-3]), timed([2e-3, 2e-3])) for _ in range(6)]
+    alone = null_of(short)
+    assert (alone.clean, alone.unjudged, alone.quiet) == (6, 6, False)
+    assert alone.verdict == "not judged: fewer than three samples in 6 of 6 trials"
+    few, many = null_of([*good, *short]), null_of([*good, *short, short[0]])
+    assert (few.unjudged, few.p90, few.ties) == (6, null_of(good).p90, null_of(good).ties)
+    assert few.verdict.startswith("met: ")
+    assert few.verdict.endswith("; not judged: fewer than three samples in 6 of 66 trials")
+    assert not many.quiet
+    assert many.verdict.startswith(
+        "not judged: fewer than three samples in 7 of 67 trials, 0 disturbed; the others"
+    )
+
+
 def test_beside_a_competitor_only_unmarked_deviations_are_silent() -> None:
     quiet_s = quiet_seconds([at(1e-3), at(1.02e-3), at(1.04e-3), noisy(at(9e-3))])
     assert list(quiet_s.values()) == [pytest.approx(1.02e-3)]
@@ -74,6 +90,7 @@ def test_beside_a_competitor_only_unmarked_deviations_are_silent() -> None:
         at(1.2e-3),  # off, and nobody says so
         at(0.8e-3, discarded_blocks=1),  # off, though blocks were discarded
         at(5.0, kv_len=4096),  # never timed on a quiet machine: nothing to compare with
+        Trial(*(replace(point, timing=None) for point in at(1e-3).points)),  # not timed
     ]
     found = disturbed_of(beside, quiet_s)
     assert (found.points, found.noisy, found.gated, found.untouched, found.off) == (10, 2, 4, 4, 6)

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 from lab.cost.calls import AttentionCall
-from lab.cost.tiles import cpu_tile, cuda_tile, slot_pairs
+from lab.cost.tiles import Tile, causal_share, cpu_tile, cuda_tile
 from lab.measure.accuracy import truth
 from lab.measure.attention_cases import attention_case, draw, named
 from lab.measure.case import Case, Plan
@@ -65,13 +65,16 @@ def tile_ratio(job: Job, plan: Plan) -> dict[str, float]:
     """
     if not plan.call.causal or IMPLEMENTATIONS[plan.implementation].role != "fused":
         return {}
-    found = busiest_slot(job, plan.implementation, plan.call)
-    full = busiest_slot(job, plan.implementation, replace(plan.call, causal=False))
-    return {} if found is None or full is None else {"predicted_causal_over_full": found / full}
+    known = tile_and_slots(job, plan.implementation, plan.call)
+    if known is None:
+        return {}
+    call = plan.call
+    share = causal_share(call.batch * call.heads, call.q_len, call.kv_len, *known, job.device.kind)
+    return {"predicted_causal_over_full": share}
 
 
-def busiest_slot(job: Job, implementation: str, call: AttentionCall) -> float | None:
-    """Count the pairs of the busiest thread or multiprocessor, or None where the tiles are not known.
+def tile_and_slots(job: Job, implementation: str, call: AttentionCall) -> tuple[Tile, int] | None:
+    """Give the tile of a fused kernel and how many run at a time, or None where the tiles are not known.
 
     Args:
         job: the device.
@@ -79,17 +82,12 @@ def busiest_slot(job: Job, implementation: str, call: AttentionCall) -> float | 
         call: the shape.
 
     Returns:
-        Pairs, whole tiles counted.
+        The tile, and the threads of a CPU or the multiprocessors of a card.
     """
     if job.device.kind == "cpu":
-        tile, slots = cpu_tile(call.q_len, call.kv_len), job.threads
-    else:
-        identity = job.device.identity()
-        capability = identity.get(
-            "compute_capability"
-        )  # of NVIDIA's cards; other makers' tiles are not known
-        if implementation not in ("flash", "efficient") or capability is None:
-            return None
-        tile = cuda_tile(implementation, call.head_dim, str(capability))
-        slots = int(identity["multiprocessors"])
-    return slot_pairs(call.batch * call.heads, call.q_len, call.kv_len, tile, call.causal, slots)
+        return cpu_tile(call.q_len, call.kv_len), job.threads
+    identity = job.device.identity()
+    capability = identity.get("compute_capability")  # of NVIDIA's cards; other makers' tiles are not known
+    if implementation not in ("flash", "efficient") or capability is None:
+        return None
+    return cuda_tile(implementation, call.head_dim, str(capability)), int(identity["multiprocessors"])

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from lab.runs.point import Point
 from lab.runs.readings import chapter_memory, chapter_times, decode, kernels, masks, whole
 from lab.runs.readings.published import published
+from lab.runs.readings.sides import kind_of
 from lab.runs.reference import reference_runs
 from lab.runs.run import Run
 
@@ -21,7 +22,6 @@ READERS: dict[str, Reader] = {
     "memory": kernels.memory,
     "accuracy": kernels.accuracy,
     "first_call": kernels.first_call,
-    "scaling": masks.scaling,
     "causal": masks.causal,
     "mask": masks.mask,
     "windowed": masks.windowed,
@@ -34,6 +34,9 @@ READERS: dict[str, Reader] = {
     "flops": whole.flops,
 }
 """Who reads the points of each experiment."""
+
+OF_DEVICE: dict[str, Callable[[Sequence[Point], str], list[str]]] = {"scaling": masks.scaling}
+"""Who reads those of the experiments whose sentences depend on the kind of device as well."""
 
 BESIDE_CHAPTER: dict[str, Callable[[Run, Run], list[str]]] = {
     "memory": chapter_memory.memory,
@@ -58,10 +61,26 @@ def reading(run: Run) -> dict[str, list[str]]:
         return {run.points[0].experiment: said} if said else {}
     found = {}
     for experiment in dict.fromkeys(point.experiment for point in run.points):
-        if experiment in READERS:
-            said = READERS[experiment]([point for point in run.points if point.experiment == experiment])
-            if experiment in BESIDE_CHAPTER and run.recorded_on is None:
-                said += BESIDE_CHAPTER[experiment](run, reference_runs()[0])
-            if said:
-                found[experiment] = said
+        points = [point for point in run.points if point.experiment == experiment]
+        said = read_points(experiment, points, kind_of(run))
+        if experiment in BESIDE_CHAPTER and run.recorded_on is None:
+            said += BESIDE_CHAPTER[experiment](run, reference_runs()[0])
+        if said:
+            found[experiment] = said
     return found
+
+
+def read_points(experiment: str, points: Sequence[Point], kind: str) -> list[str]:
+    """Read points of one experiment.
+
+    Args:
+        experiment: that all of them belong to.
+        points: of one run.
+        kind: of its device, "cpu" or "cuda".
+
+    Returns:
+        Sentences; none of an experiment that nobody reads.
+    """
+    if experiment in OF_DEVICE:
+        return OF_DEVICE[experiment](points, kind)
+    return READERS[experiment](points) if experiment in READERS else []

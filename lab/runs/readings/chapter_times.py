@@ -29,7 +29,7 @@ def scaling(run: Run, chapter: Run) -> list[str]:
     printed, side = chapter.tables["fitted_exponents_T_ge_1024"], side_of(run)
     said = []
     points = [point for point in run.points if point.experiment == "scaling" and point.causal]
-    for fitted in fitted_groups(points):
+    for fitted in fitted_groups(points, side.kind):
         first, last = fitted[0], fitted[-1]
         theirs = counterpart(first)
         if f"{theirs.dtype}_{theirs.implementation}" not in printed:
@@ -56,24 +56,30 @@ def heap(run: Run, side: Side) -> str:
 def _growth(first: Point, last: Point, side: Side) -> str:
     """Say what keeps time from growing with the square of T alone, here and on the chapter's card."""
     if first.implementation in FUSED:
-        pairs = [[of.share_of_pairs(each) for each in ends] for of, ends in _both(first, last, side)]
-        told = [" and ".join(f"{share:.0%}" for share in shares if share) for shares in pairs]
+        shares = [_known([of.share_of_pairs(each) for each in ends]) for of, ends in _both(first, last, side)]
+        told = [" and ".join(f"{share:.0%}" for share in each) or "an unknown share" for each in shares]
         return (
-            f"At {first.kv_len:,} and {last.kv_len:,} tokens its busiest worker computes {told[0] or 'unknown'} of "
-            f"the pairs of full attention here, {told[1]} there, since tiles on the diagonal are computed whole"
+            f"At {first.kv_len:,} and {last.kv_len:,} tokens its busiest worker computes {told[0]} of the pairs of "
+            f"full attention here, {told[1]} there, since tiles on the diagonal are computed whole"
         )
     predicted = [[of.predict(each) for each in ends] for of, ends in _both(first, last, side)]
-    shares = [[_shares(each) for each in ends if each is not None] for ends in predicted]
-    if any(len(ends) < 2 for ends in shares):
+    parts = [[_shares(each) for each in ends if each is not None] for ends in predicted]
+    if any(len(ends) < 2 for ends in parts):
         return NO_RATES
     moved = [
-        {name: long.get(name, 0.0) - short.get(name, 0.0) for name in short | long} for short, long in shares
+        {name: long.get(name, 0.0) - short.get(name, 0.0) for name in short | long} for short, long in parts
     ]
     name = most_different(moved[0], moved[1])[0]
-    told = [f"from {short.get(name, 0.0):.1%} to {long.get(name, 0.0):.1%}" for short, long in shares]
+    told = [f"from {short.get(name, 0.0):.1%} to {long.get(name, 0.0):.1%}" for short, long in parts]
     return (
         f"By its terms what grows most differently is “{name}”: {told[0]} of the time here, {told[1]} there"
     )
+
+
+def _known(shares: Sequence[float | None]) -> list[float]:
+    """The shares where every one is known, else none: one of several would be read as another's."""
+    known = [share for share in shares if share is not None]
+    return known if len(known) == len(shares) else []
 
 
 def _both(first: Point, last: Point, side: Side) -> list[tuple[Side, list[Point]]]:
@@ -142,7 +148,7 @@ def _masking(pairs: Sequence[tuple[Point, Point, float]], side: Side) -> str:
     """Say what the mask saves by tiles, or what it adds by terms, here and on the chapter's card."""
     if pairs[0][0].implementation in FUSED:
         told = [
-            listed([share for masked, *_ in pairs if (share := of.share_of_pairs(mine(masked)))])
+            listed(_known([of.share_of_pairs(mine(masked)) for masked, *_ in pairs]))
             for of, mine in ((side, lambda point: point), (chapter_side(), counterpart))
         ]
         return f"Whole tiles along the diagonal predict {told[0] or 'nothing'} here and {told[1] or 'nothing'} there"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lab.cost.formulas import BYTES_PER_ELEMENT, score_bytes
-from lab.runs.comparison import Ratio
 from lab.runs.point import Point
 from lab.runs.readings.words import at, called, groups, one, seconds, size, timed, told, versus
 
@@ -139,7 +138,7 @@ def _misled(found: Sequence[Point]) -> list[str]:
     cold = [point.timing.first_call_s for point in (first, second) if point.timing]
     if not cold[0] or not cold[1]:
         return []
-    warm = Ratio(first.timing.median_s / second.timing.median_s, None, None, False).value
+    warm = first.timing.median_s / second.timing.median_s
     return [
         f"By one call each, naive over sdpa is {cold[0] / cold[1]:.3g}; warm it is {warm:.3g} (at {at(first)})."
     ]

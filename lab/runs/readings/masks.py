@@ -8,24 +8,25 @@ from lab.cost.formulas import fit_exponent
 from lab.runs.point import Point
 from lab.runs.readings.words import at, groups, one, timed, told, versus
 
-LAUNCH_FLOOR_S = {"cpu": 500e-6, "accelerator": 100e-6}
-"""Below these a call waits for its start as much as it computes: no point of a fit."""
+LAUNCH_FLOOR_S = {"cpu": 500e-6, "cuda": 100e-6}
+"""By kind of device: below these a call waits for its start as much as it computes: no point of a fit."""
 SHORTEST_FITTED = 512  # tokens; tiles and overheads bend the curve below
 FEWEST_FITTED = 3
 NAIVE_KINDS = ("mask on every row", "mask on the diagonal blocks", "first row of each block unmasked")
 
 
-def scaling(points: Sequence[Point]) -> list[str]:
+def scaling(points: Sequence[Point], kind: str) -> list[str]:
     """Fit the exponent of time against length, on the lengths that allow it, and name them.
 
     Args:
         points: of the scaling experiment.
+        kind: of the device, "cpu" or "cuda".
 
     Returns:
         Sentences.
     """
     said = []
-    for fitted in fitted_groups(points):
+    for fitted in fitted_groups(points, kind):
         first = fitted[0]
         lengths = [point.kv_len for point in fitted]
         exponent = float(fit_exponent(lengths, [point.timing.median_s for point in fitted if point.timing]))
@@ -39,26 +40,28 @@ def scaling(points: Sequence[Point]) -> list[str]:
     return said
 
 
-def fitted_groups(points: Sequence[Point]) -> list[list[Point]]:
+def fitted_groups(points: Sequence[Point], kind: str) -> list[list[Point]]:
     """Gather the points that an exponent may be fitted to.
 
     Args:
         points: of the scaling experiment.
+        kind: of the device, "cpu" or "cuda".
 
     Returns:
         Enough points of one implementation, number type, mask and batch each, the shortest first.
     """
     found = []
     for group in groups(timed(points), lambda p: (p.implementation, p.dtype, p.causal, p.batch)).values():
-        fitted = sorted((p for p in group if _may_be_fitted(p)), key=lambda p: p.kv_len)
+        fitted = sorted((p for p in group if _may_be_fitted(p, kind)), key=lambda p: p.kv_len)
         if len({point.kv_len for point in fitted}) >= FEWEST_FITTED:
             found.append(fitted)
     return found
 
 
-def _may_be_fitted(point: Point) -> bool:
-    floor = LAUNCH_FLOOR_S["cpu" if point.kernel and "for_cpu" in point.kernel else "accelerator"]
-    return point.timing is not None and point.kv_len >= SHORTEST_FITTED and point.timing.median_s > floor
+def _may_be_fitted(point: Point, kind: str) -> bool:
+    if point.timing is None or point.kv_len < SHORTEST_FITTED:
+        return False
+    return point.timing.median_s > LAUNCH_FLOOR_S[kind]
 
 
 def causal(points: Sequence[Point]) -> list[str]:

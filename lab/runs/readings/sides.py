@@ -12,7 +12,7 @@ from lab.cost.calls import AttentionCall
 from lab.cost.catalog import card
 from lab.cost.chapter_card import SHEET_ID, chapter_calibration
 from lab.cost.prediction import Prediction
-from lab.cost.tiles import cpu_tile, cuda_tile, slot_pairs
+from lab.cost.tiles import causal_share, cpu_tile, cuda_tile
 from lab.runs.calibrations import newest_calibration, predict_point
 from lab.runs.point import Point
 from lab.runs.reference import chapter_facts
@@ -49,9 +49,7 @@ class Side:
 
     def call(self, point: Point) -> AttentionCall:
         """Make the call of a point on this device."""
-        names = ("batch", "heads", "kv_heads", "q_len", "kv_len", "head_dim", "dtype", "causal")
-        shape = {name: getattr(point, name) for name in names}
-        return AttentionCall(**shape, threads=self.threads, device=self.kind)
+        return AttentionCall(**point.shape, threads=self.threads, device=self.kind)
 
     def predict(self, point: Point) -> Prediction | None:
         """Predict the time of a point's call; None where the device is not calibrated in its type."""
@@ -67,12 +65,19 @@ class Side:
         elif self.multiprocessors is None or self.capability is None:
             return None
         else:
-            tile, slots = (
-                cuda_tile(point.implementation, point.head_dim, self.capability),
-                self.multiprocessors,
-            )
-        shape = (point.batch * point.heads, point.q_len, point.kv_len, tile)
-        return slot_pairs(*shape, True, slots) / slot_pairs(*shape, False, slots)
+            tile = cuda_tile(point.implementation, point.head_dim, self.capability)
+            slots = self.multiprocessors
+        heads = point.batch * point.heads
+        return causal_share(heads, point.q_len, point.kv_len, tile, slots, self.kind)
+
+
+def kind_of(run: Run) -> str:
+    """Tell the kind of device that a run was measured on, as `Side.kind`.
+
+    Args:
+        run: any.
+    """
+    return "cpu" if (run.environment.get("device_kind") or run.spec.device) == "cpu" else "cuda"
 
 
 def side_of(run: Run) -> Side:
@@ -81,8 +86,7 @@ def side_of(run: Run) -> Side:
     Args:
         run: measured.
     """
-    known = run.environment
-    kind = "cpu" if (known.get("device_kind") or run.spec.device) == "cpu" else "cuda"
+    known, kind = run.environment, kind_of(run)
     count = _count(known.get("threads")) or 1
     wanted = count if kind == "cpu" else None
 

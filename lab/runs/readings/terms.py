@@ -8,7 +8,7 @@ from lab.cost.calls import AttentionCall
 from lab.cost.peaks import live_stages
 
 SAME = 0.01
-"""Figures that differ by less than this share are called the same."""
+"""Figures that differ by at most this share of the larger are called the same, peaks among them."""
 
 
 def most_different(here: Mapping[str, float], there: Mapping[str, float]) -> tuple[str, float, float]:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lab.runs.point import Point
+from lab.runs.readings.terms import alike
 from lab.runs.readings.words import at, groups, one, size, timed, told, versus
-
-SAME_PEAK = 0.02
-"""Peaks that differ by less than this share are called the same."""
 
 
 def model(points: Sequence[Point]) -> list[str]:
@@ -40,12 +38,13 @@ def model(points: Sequence[Point]) -> list[str]:
 
 def _peaks(eager: Point, sdpa: Point) -> str:
     first, second = eager.peak_extra_bytes or 0, sdpa.peak_extra_bytes or 0
-    if abs(first - second) <= SAME_PEAK * first:
+    if alike(first, second):
         logits = eager.measures.get("logits_bytes")
         why = "" if logits is None else f", of which the logits are {size(logits)}"
         return f"the peak is the same, {size(first)}{why}"
     scores = eager.measures.get("score_bytes", 0.0)
-    return f"the peak falls from {size(first)} to {size(second)}, where a score tensor is {size(scores)}"
+    moves = "falls" if second < first else "rises"
+    return f"the peak {moves} from {size(first)} to {size(second)}, where a score tensor is {size(scores)}"
 
 
 def training(points: Sequence[Point]) -> list[str]:

@@ -7,20 +7,18 @@ import re
 from lab.cost.evidence import Claim
 from lab.runs.comparison import FASTER, SLOWER, Ratio, ratio_of
 from lab.runs.point import Point
+from lab.runs.readings.terms import alike
 from lab.runs.readings.words import told
-from lab.runs.reproduction.figures import ALL_LOGITS, RANDOM
+from lab.runs.reproduction.figures import ALL_LOGITS, EAGER_AND_SDPA, RANDOM
 from lab.runs.reproduction.values import MEASURED, OPEN, SUPPORTED, UNSUPPORTED, Found, Seen
-
-SAME_PEAK = 0.02
-"""Peaks that differ by less than this share are called the same."""
 
 
 def spread(claim: Claim, _: re.Match[str], seen: Seen) -> Found:
     """Whether the rounds of one cell lie as close together as the claim says its repeats did."""
     point = seen.find(experiment="scaling", implementation="naive")
-    if point is None or point.timing is None or point.timing.q1_s is None or point.timing.q3_s is None:
+    share = point.timing.within_spread if point and point.timing else None
+    if point is None or share is None:
         return None
-    share = (point.timing.q3_s - point.timing.q1_s) / point.timing.median_s
     most = claim.figures[0].interval.high / 100
     return (SUPPORTED if share <= most else UNSUPPORTED), (
         f"{point.implementation} at T = {point.kv_len:,}: the middle half of its rounds spans {share:.2%} of "
@@ -50,21 +48,16 @@ def splitting(_: Claim, __: re.Match[str], seen: Seen) -> Found:
 
 
 def same_peak(_: Claim, __: re.Match[str], seen: Seen) -> Found:
-    """SDPA saves nothing where both peaks are the same, as far as two per cent."""
-    pairs = [
-        (point, seen.find(experiment="model", implementation="sdpa", variant=ALL_LOGITS, kv_len=point.kv_len))
-        for point in seen.points("model")
-        if point.implementation == "eager" and point.variant == ALL_LOGITS
-    ]
-    ratios = {
-        eager.kv_len: sdpa.peak_extra_bytes / eager.peak_extra_bytes
-        for eager, sdpa in pairs
-        if sdpa and sdpa.peak_extra_bytes and eager.peak_extra_bytes
-    }
-    if not ratios:
+    """SDPA saves nothing where both peaks are the same, as readings call it."""
+    peaks = {}
+    for length in sorted({point.kv_len for point in seen.points("model")}):
+        pair = seen.pair(*EAGER_AND_SDPA, experiment="model", variant=ALL_LOGITS, kv_len=length)
+        if pair and pair[0].peak_extra_bytes and pair[1].peak_extra_bytes:
+            peaks[length] = pair[0].peak_extra_bytes, pair[1].peak_extra_bytes
+    if not peaks:
         return None
-    words = ", ".join(f"{ratio:.3g} at {length:,}" for length, ratio in sorted(ratios.items()))
-    same = all(abs(ratio - 1) <= SAME_PEAK for ratio in ratios.values())
+    words = ", ".join(f"{sdpa / eager:.3g} at {length:,}" for length, (eager, sdpa) in peaks.items())
+    same = all(alike(eager, sdpa) for eager, sdpa in peaks.values())
     return (SUPPORTED if same else UNSUPPORTED), f"peak of SDPA over eager, all logits: {words}"
 
 

@@ -13,6 +13,7 @@ FUSED = ("efficient", "flash", "sdpa")
 WIDTHS = {"fp16": ("fp16", "bf16"), "fp32": ("fp32",)}
 """Types that a printed one may be measured in: as many bytes an element."""
 ALL_LOGITS, RANDOM = "all logits", "random"
+EAGER_AND_SDPA = {"implementation": "eager"}, {"implementation": "sdpa"}
 
 
 def peak(claim: Claim, match: re.Match[str], seen: Seen) -> Found:
@@ -56,23 +57,21 @@ def masks(claim: Claim, match: re.Match[str], seen: Seen) -> Found:
     wanted = FUSED if match[1] == "efficient" else (match[1],)
     found: list[Measured | None] = []
     for length in lengths_of(claim):
-        masked = seen.find(experiment="causal", implementation=wanted, kv_len=length, causal=True)
-        full = masked and seen.find(
-            experiment="causal", implementation=masked.implementation, kv_len=length, causal=False,
-            dtype=masked.dtype,
-        )  # fmt: skip
-        compared = ratio_of(masked, full, paired=True) if masked and full else None
-        name = masked.implementation if masked else ""
+        pair = seen.pair(
+            {"causal": True}, {"causal": False}, experiment="causal", implementation=wanted, kv_len=length
+        )
+        compared = ratio_of(*pair, paired=True) if pair else None
+        name = pair[0].implementation if pair else ""
         found.append(ratio(f"{name} at T = {length:,}", compared) if compared else None)
     return values(claim, found)
 
 
 def model(claim: Claim, match: re.Match[str], seen: Seen) -> Found:
     """GPT-2 with eager attention and with SDPA: times, peak or difference of the logits."""
-    wanted = {"experiment": "model", "variant": ALL_LOGITS, "kv_len": int(match[2])}
-    eager, sdpa = (seen.find(implementation=name, **wanted) for name in ("eager", "sdpa"))
-    if eager is None or sdpa is None:
+    pair = seen.pair(*EAGER_AND_SDPA, experiment="model", variant=ALL_LOGITS, kv_len=int(match[2]))
+    if pair is None:
         return None
+    eager, sdpa = pair
     if match[1] == "times":
         return values(
             claim, [time(f"{point.implementation}, {point.dtype}", point) for point in (eager, sdpa)]
@@ -93,13 +92,13 @@ def decode(claim: Claim, match: re.Match[str], seen: Seen) -> Found:
 
 def first_call(claim: Claim, _: re.Match[str], seen: Seen) -> Found:
     """Naive over SDPA, of first calls and of warm ones."""
-    naive, sdpa = (
-        seen.find(experiment="first_call", implementation=name, kv_len=512) for name in ("naive", "sdpa")
+    pair = seen.pair(
+        {"implementation": "naive"}, {"implementation": "sdpa"}, experiment="first_call", kv_len=512
     )
-    timings = [point.timing for point in (naive, sdpa) if point is not None and point.timing is not None]
-    if len(timings) < 2 or naive is None or sdpa is None:
+    if pair is None or pair[0].timing is None or pair[1].timing is None:
         return None
-    slow, fast = (timing.first_call_s for timing in timings)
+    naive, sdpa = pair
+    slow, fast = pair[0].timing.first_call_s, pair[1].timing.first_call_s
     cold = None if slow is None or not fast else slow / fast
     warm = ratio_of(naive, sdpa, paired=False)
     labels = (f"first calls of naive over SDPA, {naive.dtype}", "the same, warm")

@@ -17,6 +17,8 @@ from lab.runs.run import Run
 SAME, SIDE, OTHER = "same figure here", "same direction here", "another figure here"
 SUPPORTED, UNSUPPORTED, OPEN = "supported here", "not supported here", "open here"
 MEASURED = "measured here"
+PAIRED_BY = ("batch", "dtype")
+"""What two points have in common when one is held against the other, beside what is asked for."""
 OUTCOMES = (SAME, SIDE, OTHER, SUPPORTED, UNSUPPORTED, OPEN, MEASURED)
 """What a run can say: of a printed figure the first three, of a statement the next, of a gap the last."""
 
@@ -72,13 +74,37 @@ class Seen:
 
     def find(self, **wanted: Any) -> Point | None:
         """Find the newest point with these fields; a tuple allows several values, the best first."""
-        order = [(name, value) for name, value in wanted.items() if isinstance(value, tuple)]
         for run in self._runs:
             fitting = [point for point in run.points if _fits(point, wanted)]
             if fitting:
-                return min(
-                    fitting, key=lambda point: [value.index(getattr(point, name)) for name, value in order]
-                )
+                return min(fitting, key=lambda point: _rank(point, wanted))
+        return None
+
+    def pair(
+        self, first: dict[str, Any], second: dict[str, Any], **common: Any
+    ) -> tuple[Point, Point] | None:
+        """Find two points to be compared: both of one run, the newest that holds such a pair.
+
+        Args:
+            first: fields of the first alone.
+            second: fields of the second alone.
+            common: fields of both; a tuple allows several values, the best first, and both have the same one.
+
+        Returns:
+            The points, of equal batch and number type; None where no run holds both.
+        """
+        same = (*PAIRED_BY, *common)
+        for run in self._runs:
+            seconds = [point for point in run.points if _fits(point, common | second)]
+            pairs = [
+                (point, other)
+                for point in run.points
+                if _fits(point, common | first)
+                for other in seconds
+                if all(getattr(point, name) == getattr(other, name) for name in same)
+            ]
+            if pairs:
+                return min(pairs, key=lambda pair: _rank(pair[0], common))
         return None
 
     def points(self, experiment: str) -> list[Point]:
@@ -88,6 +114,11 @@ class Seen:
             if found:
                 return found
         return []
+
+
+def _rank(point: Point, wanted: dict[str, Any]) -> list[int]:
+    """Places of a fitting point's fields among the values that are allowed."""
+    return [value.index(getattr(point, name)) for name, value in wanted.items() if isinstance(value, tuple)]
 
 
 def _fits(point: Point, wanted: dict[str, Any]) -> bool:
