@@ -44,6 +44,7 @@ from lab.view.palette import LIMIT
 navigation.guard()
 
 PAGE = "batch_and_bandwidth"
+CHOSEN = "chosen"
 RECORDED, HERE, SPLIT = "recorded", "here", "split"
 BATCH_TICKS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 MEASURED_LENGTHS = (128, 1024, 4096)
@@ -125,15 +126,18 @@ def dearer(batch: int, ratio: float) -> str:
 def rate_chart(run: Run | None, *, recorded: bool) -> None:
     """Bandwidth of one layer's attention against batch, one line a context."""
     device, found = device_of(run, recorded=recorded), rate_points(run, recorded=recorded)
-    own = {point.kv_len for point in found} if recorded else set(MEASURED_LENGTHS)
-    contexts = sorted({*sorted(own)[:4], T})
+    contexts = sorted({point.kv_len for point in found} if recorded else MEASURED_LENGTHS)[:4]
+    *colours, last = palette.family(len(contexts) + 1)
     series = [
-        charts.Series(f"context_{at}", f"T = {tokens_label(at)}", colour, width=4 if at == T else 2)
-        for at, colour in zip(contexts, palette.family(len(contexts)), strict=True)
-    ]
-    lines = {at: [(size, device.rate(model, size, at)) for size in BATCH_TICKS] for at in contexts}
-    curves = {f"context_{at}": [(size, rate) for size, rate in line if rate] for at, line in lines.items()}
-    made = (rate_mark(point, f"context_{point.kv_len}", recorded=recorded) for point in found)
+        charts.Series(f"context_{at}", f"T = {tokens_label(at)}", colour, width=2)
+        for at, colour in zip(contexts, colours, strict=True)
+    ] + [charts.Series(CHOSEN, "T as chosen", last, width=4, end=f"T = {tokens_label(T)}")]
+    keys = {at: f"context_{at}" for at in contexts} | {
+        T: CHOSEN
+    }  # the keys, and the spec, are the same for every T
+    lines = {at: [(size, device.rate(model, size, at)) for size in BATCH_TICKS] for at in keys}
+    curves = {keys[at]: [(size, rate) for size, rate in line if rate] for at, line in lines.items()}
+    made = (rate_mark(point, keys.get(point.kv_len, ""), recorded=recorded) for point in found)
     marks = [mark for mark in made if mark and mark.series in curves]
     skeleton.takeaway(rate_takeaway(run, recorded=recorded))
     forms = [*form_badges(model, here=not recorded), *(stand_in(scene) if recorded else [])]
@@ -150,11 +154,12 @@ def rate_chart(run: Run | None, *, recorded: bool) -> None:
     series.append(charts.role_series(LIMIT, LIMIT, "bandwidth", palette, 1.5))
     if device.limits:
         curves[LIMIT] = [(size, device.limits.bytes_per_s) for size in BATCH_TICKS]
-    values = [rate for line in curves.values() for _, rate in line] + list(() if recorded else RATES)
+    values = [rate for line in curves.values() for _, rate in line] + [mark.y for mark in marks]
+    values += () if recorded or (linear and values) else RATES
     skeleton.chart(
         PAGE, curves, marks, series, Extras(marker_x=B),
         x=counts_axis("batch (sequences)", BATCH_TICKS, room=0.16),
-        y=plain_axes.counts_of("cache read a second, one layer", values, "B/s"),
+        y=plain_axes.counts_of("cache read a second, one layer", values, "B/s", linear=linear),
         at=lambda size: whole(int(size)), value=rate_text, palette=palette,
         description="Bandwidth that one layer's attention reaches in a decode step, by batch and context.",
     )  # fmt: skip
@@ -163,7 +168,7 @@ def rate_chart(run: Run | None, *, recorded: bool) -> None:
 def draw(run: Run | None) -> None:
     """The heading and the chart that the reader chose."""
     if shown == SPLIT:
-        splitting.show(PAGE, scene, run, measured_dtype, palette)
+        splitting.show(PAGE, scene, run, measured_dtype, palette, linear=linear)
     else:
         rate_chart(run, recorded=shown == RECORDED)
 
@@ -183,6 +188,7 @@ with left:
         SPLIT: "split caches",
     }
     shown = controls.pick(PAGE, "shown", "Show", views, "One layer's attention, one new token a sequence.")
+    linear = controls.linear(PAGE, "Linear: the vertical axis runs from zero.")
     alone_rate = reference.rate(model, 1, T)
     st.metric(
         "Cache of one layer", text(reference.cache(model, B, T)),
@@ -240,7 +246,7 @@ with st.expander("Where the rates come from"):
         for name, value, unit, source in item.constants() if name.startswith(("bandwidth", "decode", "slots"))
     ]  # fmt: skip
     if rows:
-        st.dataframe(rows, hide_index=True, height="content", key=f"{PAGE}_rates")
+        skeleton.table(rows)
         st.caption(
             "A rate taken from a cell makes that cell come out by construction: it is no test of the line."
         )

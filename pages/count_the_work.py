@@ -198,9 +198,7 @@ st.caption(
     f"With every position's it is {flops_text(budget(model, whole_prompt).matmul_flops)}, as the chart counts a prompt."
     + longer_prompts.latent_words(model)
 )
-st.dataframe(
-    longer_prompts.table(scene, causal), hide_index=True, height="content", key=f"{PAGE}_longer_prompts"
-)
+skeleton.table(longer_prompts.table(scene, causal))
 
 work = counted(T)
 skeleton.formula(
@@ -227,15 +225,14 @@ st.caption(
     "Softmax, norms and activations are not matrix products and are not counted. A multiply-add is two FLOPs."
 )
 with st.expander("Every product"):
-    st.dataframe(
+    skeleton.table(
         [
             {
                 "part": term.part, "product": term.name, "FLOPs of one layer": flops_text(term.flops),
                 "layers": term.layers, "share": share(term.total_flops / work.matmul_flops),
             }
             for term in work.terms
-        ],
-        hide_index=True, height="content", key=f"{PAGE}_terms",
+        ]
     )  # fmt: skip
 
 run = panel.run()

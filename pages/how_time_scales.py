@@ -212,7 +212,7 @@ if found:
         + f" over {found[0].range_text}",
         anchor=False,
     )
-    st.dataframe(slopes.table(found), hide_index=True, height="content", key=f"{PAGE}_fits")
+    skeleton.table(slopes.table(found))
     st.caption(
         "Fitted by least squares on the logarithms. The columns with an arrow say by how much the time grew "
         "from one context to the next; where launches weigh, it grows less than the work."

@@ -152,7 +152,7 @@ if under.call_launch_s:
         for role, at in found.items()
         if at.limited_by == LAUNCH
     ]
-st.dataframe(rows, hide_index=True, height="content", key=f"{PAGE}_terms")
+skeleton.table(rows)
 if under.call_launch_s:
     launch = f"{seconds_text(under.call_launch_s)} for a whole call"
 else:

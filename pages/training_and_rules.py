@@ -1,6 +1,5 @@
 """Training and rules: activations over a training step, forward and backward factors, what doubling does."""
 
-import pandas as pd
 import streamlit as st
 
 from lab.cost.activations import stored_activations
@@ -38,6 +37,7 @@ LENGTHS = (256, 512, 1024)
 LONGEST_MEASURED = 4096
 # In layers: so far back, every line has fallen below the top of a linear axis.
 CLEAR = 1.35
+NEVER = ("points", "limits_x", "marker_x", "notes", "slopes", "slope_labels")  # on the chart of a step
 LABELS = {
     timeline.MATERIALISED: "scores kept",
     timeline.FUSED: "fused",
@@ -136,6 +136,7 @@ def step_chart() -> None:
     figure = charts.curves(
         data, series, x=x, y=y, palette=palette, height_px=skeleton.HEIGHT_PX,
         description="Activations kept through one training step: they rise forward and fall backward.",
+        without=NEVER,
     )  # fmt: skip
     skeleton.show(figure, f"{PAGE}_chart")
 
@@ -198,20 +199,15 @@ with st.expander("What is kept, tensor by tensor"):
         st.markdown(f"**{LABELS[way]}**, at the head: {text(found.head_bytes)}.")
 
 st.subheader("Forward and backward, as multiples of the forward pass", anchor=False)
-st.dataframe(
-    pd.DataFrame(
-        {
-            "way": LABELS[way],
-            "forward": flops_text(step.forward_flops),
-            "computed again": digits(step.recomputed_flops / step.forward_flops),
-            "backward": digits(step.backward_flops / step.forward_flops),
-            "whole step": digits(step.total_flops / step.forward_flops),
-        }
-        for way, step in steps.items()
-    ),
-    hide_index=True,
-    height="content",
-    key=f"{PAGE}_factors",
+skeleton.table(
+    {
+        "way": LABELS[way],
+        "forward": flops_text(step.forward_flops),
+        "computed again": digits(step.recomputed_flops / step.forward_flops),
+        "backward": digits(step.backward_flops / step.forward_flops),
+        "whole step": digits(step.total_flops / step.forward_flops),
+    }
+    for way, step in steps.items()
 )
 
 deployment = Deployment(
@@ -225,19 +221,14 @@ st.subheader(
     f"cache × {digits(float(cache.context))}, weights × {digits(float(by_name['weights'].context))}",
     anchor=False,
 )
-st.dataframe(
-    pd.DataFrame(
-        {
-            "quantity": row.name,
-            "now": amount(row.value, row.unit, scene.binary),
-            "T doubles": f"× {digits(float(row.context))}",
-            "batch doubles": f"× {digits(float(row.batch))}",
-        }
-        for row in rows
-    ),
-    hide_index=True,
-    height="content",
-    key=f"{PAGE}_doubling",
+skeleton.table(
+    {
+        "quantity": row.name,
+        "now": amount(row.value, row.unit, scene.binary),
+        "T doubles": f"× {digits(float(row.context))}",
+        "batch doubles": f"× {digits(float(row.batch))}",
+    }
+    for row in rows
 )
 st.caption(
     "Naive attention in prefill, one new token a step in decode, training with a fused kernel."

@@ -258,7 +258,7 @@ problem = next(one for one in problems(model) if one.id == problem_id)
 problem = resized(problem, scene.batch, scene.context) if own_case else problem
 advice = advise(problem, capacity.known(card).bytes)
 st.markdown(verdict(advice, scene.binary))
-st.dataframe(guide_table(advice, scene.binary), hide_index=True, height="content", key=f"{PAGE}_guide")
+skeleton.table(guide_table(advice, scene.binary))
 
 run = panel.run()
 expected = replace(plain, implementation="naive"), replace(plain, implementation="flash")

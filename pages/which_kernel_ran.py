@@ -158,60 +158,66 @@ with left:
 with right:
     panel.live(draw)
 
-softmax_heading = st.container()
-controls_column, softmax_column = skeleton.columns()
-with controls_column:
-    block = int(
-        controls.choice(
-            PAGE, "block", "Keys a block", softmax_steps.BLOCKS, "Keys that are looked at together."
+
+@st.fragment
+def stepper() -> None:
+    """Online softmax, block by block; its controls redraw nothing else."""
+    softmax_heading = st.container()
+    controls_column, softmax_column = skeleton.columns()
+    with controls_column:
+        block = int(
+            controls.choice(
+                PAGE, "block", "Keys a block", softmax_steps.BLOCKS, "Keys that are looked at together."
+            )
         )
-    )
-    walk = softmax_steps.walk(model.head_dim, block)
-    step = step_control(len(walk.steps))
-    state = walk.steps[step - 1]
-    st.metric(
-        "Running sum l", digits(state.total, 5),
-        help=f"Running maximum {digits(state.maximum, 5)}; the earlier sums were multiplied by "
-        f"{digits(state.rescale, 5)} in this block",
-    )  # fmt: skip
-with softmax_heading:
-    off = error_text(walk.difference(step))
-    st.subheader(
-        f"Online softmax: after block {step} of {len(walk.steps)} the output is {off} off the direct one"
-        + (", which is rounding: no score was kept" if step == len(walk.steps) else ""),
-        anchor=False,
-    )
-with softmax_column:
-    skeleton.show(softmax_steps.figure(walk, step, palette), f"{PAGE}_softmax_{block}")
-    st.caption(
-        f"One query with {softmax_steps.KEYS} keys and values of {model.head_dim} numbers, drawn at random, "
-        f"in float64. At the size of the output float64 numbers lie {error_text(walk.rounding)} apart."
+        walk = softmax_steps.walk(model.head_dim, block)
+        step = step_control(len(walk.steps))
+        state = walk.steps[step - 1]
+        st.metric(
+            "Running sum l", digits(state.total, 5),
+            help=f"Running maximum {digits(state.maximum, 5)}; the earlier sums were multiplied by "
+            f"{digits(state.rescale, 5)} in this block",
+        )  # fmt: skip
+    with softmax_heading:
+        off = error_text(walk.difference(step))
+        st.subheader(
+            f"Online softmax: after block {step} of {len(walk.steps)} the output is {off} off the direct one"
+            + (", which is rounding: no score was kept" if step == len(walk.steps) else ""),
+            anchor=False,
+        )
+    with softmax_column:
+        skeleton.show(softmax_steps.figure(walk, step, palette), f"{PAGE}_softmax_{block}")
+        st.caption(
+            f"One query with {softmax_steps.KEYS} keys and values of {model.head_dim} numbers, drawn at random, "
+            f"in float64. At the size of the output float64 numbers lie {error_text(walk.rounding)} apart."
+        )
+
+    skeleton.table(softmax_steps.table(walk, step))
+
+    skeleton.formula(
+        r"\begin{gathered} m' = \max(m, \max_j s_j) \qquad l' = l\,e^{m - m'} + \sum_j e^{s_j - m'} \\ "
+        r"o' = o\,e^{m - m'} + \sum_j e^{s_j - m'} v_j \qquad \text{out} = o / l \end{gathered}",
+        [
+            rf"m' = {digits(state.maximum, 4)}, \quad e^{{m - m'}} = {digits(state.rescale, 4)}, \quad "
+            rf"l' = {digits(state.total, 5)}, \quad "
+            rf"\text{{out}}_1 = {digits(float(state.output[0]), 5)} \quad "
+            rf"\text{{(keys {state.first_key} to {state.last_key - 1})}}",
+            rf"\text{{direct: out}}_1 = {digits(float(walk.direct[0]), 5)}, \quad "
+            rf"\text{{one rounding in {scene.dtype}}} = 2^{{-{accuracy_marks.SIGNIFICAND_BITS[scene.dtype]}}} = "
+            rf"\text{{{error_text(accuracy_marks.roundoff(scene.dtype))}}}",
+        ],
     )
 
-st.dataframe(softmax_steps.table(walk, step), hide_index=True, height="content", key=f"{PAGE}_steps")
 
-skeleton.formula(
-    r"\begin{gathered} m' = \max(m, \max_j s_j) \qquad l' = l\,e^{m - m'} + \sum_j e^{s_j - m'} \\ "
-    r"o' = o\,e^{m - m'} + \sum_j e^{s_j - m'} v_j \qquad \text{out} = o / l \end{gathered}",
-    [
-        rf"m' = {digits(state.maximum, 4)}, \quad e^{{m - m'}} = {digits(state.rescale, 4)}, \quad "
-        rf"l' = {digits(state.total, 5)}, \quad "
-        rf"\text{{out}}_1 = {digits(float(state.output[0]), 5)} \quad "
-        rf"\text{{(keys {state.first_key} to {state.last_key - 1})}}",
-        rf"\text{{direct: out}}_1 = {digits(float(walk.direct[0]), 5)}, \quad "
-        rf"\text{{one rounding in {scene.dtype}}} = 2^{{-{accuracy_marks.SIGNIFICAND_BITS[scene.dtype]}}} = "
-        rf"\text{{{error_text(accuracy_marks.roundoff(scene.dtype))}}}",
-    ],
-)
-
+stepper()
 run = panel.run()
 marks = [*accuracy_marks.recorded(scene.recorded, view), *accuracy_marks.measured(run)]
 skeleton.gap([accuracy_marks.sentences(run, "this machine"), accuracy_marks.sentences(scene.recorded, card)])
 largest = max((mark.y for mark in marks), default=None)
 skeleton.misconception(
     "A fused kernel approximates attention.",
-    "It computes the same function in another order. Stepped to the end, the output above is "
-    f"{error_text(walk.difference(len(walk.steps)))} from the direct one; in the number types that models "
+    "It computes the same function in another order. Stepped to the end, the output above is at most "
+    f"{error_text(softmax_steps.most_off(model.head_dim))} from the direct one; in the number types that models "
     "use every implementation errs by a few roundings"
     + (f", {error_text(largest)} at most in what is shown here." if largest is not None else "."),
 )

@@ -96,7 +96,7 @@ def draw(run: Run | None) -> None:
     if shown == MODULES:
         modules_chart()
     else:
-        whole_pass.show(PAGE, view, run, palette)
+        whole_pass.show(PAGE, view, run, palette, linear=linear)
 
 
 def show_lengths() -> None:
@@ -120,6 +120,7 @@ with left:
         attention = controls.choice(PAGE, "attention", "Attention", ways)
     elif view.only_counted and shown == MODULES:
         st.caption(view.only_counted)
+    linear = shown == LENGTHS and controls.linear(PAGE, "Linear axes run from zero to the longest prompt.")
     logits = controls.choice(
         PAGE, "logits", "Logits of", {"all": "All", "last": "Last"},
         "Training and scoring need the logits of all positions; generating needs the last one's.",

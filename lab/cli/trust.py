@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, replace
 from functools import partial
 from typing import Annotated, Any
@@ -19,7 +18,7 @@ from lab.cli.exits import CANCELLED, CRASHED, MISSED, OK, REFUSED, fail, usage_e
 from lab.cli.measure import numbers, words
 from lab.cli.tables import time_text
 from lab.measure.child import Child
-from lab.measure.competitor import BURSTS, STEADY, Competitor
+from lab.measure.competitor import BURSTS, DISTURBED_PARTS, STEADY
 from lab.measure.execution import machine_turn
 from lab.measure.quiet import Quiet
 from lab.runs import JobSpec, Point
@@ -34,7 +33,7 @@ from lab.runs.clocks import (
     agreements,
 )
 from lab.runs.spec import MAX_REPEATS
-from lab.runs.trials import Disturbed, Null, Trial, disturbed_of, null_of, quiet_seconds
+from lab.runs.trials import Disturbed, Null, Trial, disturbed_of, null_of, quiet_ranges, quiet_seconds
 
 PATIENCE_S = 30.0  # for a quiet machine, before anything is timed
 NULL_CELLS: dict[str, Any] = {"lengths": (64, 256, 1024), "implementations": ("naive", "flash")}
@@ -81,8 +80,12 @@ def null(
     found = trials_of(spec, PATIENCE_S)
     beside: dict[str, Disturbed] = {}
     for kind, most in DISTURBED_PASSES.items() if disturb else ():
-        timed = trials_of(replace(spec, repeats=min(passes, most)), beside=Competitor(kind))
-        beside[kind] = disturbed_of(timed, quiet_seconds(found))
+        events = observed(replace(spec, repeats=min(passes, most)), DISTURBED_PARTS[kind], "trial")
+        quiet, timed = (
+            [Trial.from_dict(event) for event in events if event["disturbed"] is which]
+            for which in (False, True)
+        )
+        beside[kind] = disturbed_of(timed, quiet_ranges(quiet))
     summary = null_of(found)
     if as_json:
         disturbed = {kind: asdict(each) for kind, each in beside.items()}
@@ -134,26 +137,17 @@ def spec_of(cells: dict[str, Any], lengths: str | None, implementations: str | N
     return JobSpec("scaling", **cells | stated, **more)
 
 
-def trials_of(
-    spec: JobSpec, patience_s: float = 0.0, beside: AbstractContextManager[Any] | None = None
-) -> list[Trial]:
+def trials_of(spec: JobSpec, patience_s: float = 0.0) -> list[Trial]:
     """Run the null test in a child process.
 
     Args:
         spec: its cells, and its passes over them as repeats.
         patience_s: seconds to wait for a quiet machine.
-        beside: entered while the machine is this command's: nobody else's measurement is disturbed.
     """
-    return [Trial.from_dict(event) for event in observed(spec, "null", "trial", patience_s, beside)]
+    return [Trial.from_dict(event) for event in observed(spec, "null", "trial", patience_s)]
 
 
-def observed(
-    spec: JobSpec,
-    part: str,
-    kind: str,
-    patience_s: float = 0.0,
-    beside: AbstractContextManager[Any] | None = None,
-) -> list[Event]:
+def observed(spec: JobSpec, part: str, kind: str, patience_s: float = 0.0) -> list[Event]:
     """Run a part in a measuring child while no other job runs, telling progress on standard error.
 
     Args:
@@ -161,7 +155,6 @@ def observed(
         part: of the worker.
         kind: the events wanted.
         patience_s: seconds to wait for a quiet machine.
-        beside: as for `trials_of`.
 
     Returns:
         The events of that kind.
@@ -174,7 +167,7 @@ def observed(
     found: list[Event] = []
     ending: Event = {}
     waiting = partial(_tell, "waiting for another measurement to end")
-    with machine_turn(threading.Event(), waiting), beside or nullcontext():
+    with machine_turn(threading.Event(), waiting):
         if patience_s:
             Quiet(patience_s, _tell).wait()
         child = Child(spec, part)

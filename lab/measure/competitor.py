@@ -12,6 +12,8 @@ from lab.measure import host
 
 START_S = 0.5
 STEADY, BURSTS = "steady", "in bursts"
+DISTURBED_PARTS = {STEADY: "null_steady", BURSTS: "null_bursts"}
+"""The parts of the measuring child that time beside them."""
 # Who has lost its parent ends: a killed test leaves nothing behind that computes for ever.
 _FOREVER = "import os, random, time\nparent = os.getppid()\nwhile os.getppid() == parent:\n"
 PROGRAMS = {

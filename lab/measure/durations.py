@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 from lab.cost.calibration import Calibration
@@ -108,6 +109,15 @@ class Durations:
     calibration: Calibration | None = None
     another: bool = False
 
+    @cached_property
+    def _timed(self) -> dict[str, list[Point]]:
+        """The timed points of the last run, by implementation."""
+        found: dict[str, list[Point]] = defaultdict(list)
+        for point in self.known.points if self.known else ():
+            if point.timing:
+                found[point.implementation].append(point)
+        return found
+
     @property
     def basis(self) -> str:
         """Where the times come from, in words."""
@@ -136,26 +146,19 @@ class Durations:
         processes = processes_of(spec)
         parts = set(processes)
         cells_s = 0.0
-        rounds = self._rounds(spec.rounds, cells)
-        for cell in cells:
-            call_s = self.call_s(cell)
+        calls_s = [self.call_s(cell) for cell in cells]
+        blocks_s = [
+            max(BLOCK_S[cell.call.device], call_s) for cell, call_s in zip(cells, calls_s, strict=True)
+        ]
+        rounds = _rounds(spec.rounds, cells, blocks_s)
+        for cell, call_s, block_s in zip(cells, calls_s, blocks_s, strict=True):
             if "time" in parts:
-                rounds_s = rounds[_shape(cell)] * self._block_s(cell)
+                rounds_s = rounds[_shape(cell)] * block_s
                 timed_s = CELL_S + max(WARM_UP_S, CALLS_BEFORE_ROUNDS * call_s) + rounds_s
                 cells_s += timed_s * processes.count("time")
             if "memory" in parts:
                 cells_s += CELL_S + CALLS_FOR_MEMORY * call_s
         return START_S * len(processes) + cells_s * _points_a_cell(spec, cells)
-
-    def _block_s(self, cell: Cell) -> float:
-        return max(BLOCK_S[cell.call.device], self.call_s(cell))
-
-    def _rounds(self, asked: int, cells: list[Cell]) -> dict[tuple[int, int], int]:
-        """The rounds that each shape gets: the protocol starts none once a shape's budget is spent."""
-        round_s: dict[tuple[int, int], float] = defaultdict(float)
-        for cell in cells:
-            round_s[_shape(cell)] += self._block_s(cell)
-        return {shape: _rounds_within(asked, seconds) for shape, seconds in round_s.items()}
 
     def call_s(self, cell: Cell) -> float:
         """Seconds of one call.
@@ -167,8 +170,9 @@ class Durations:
             predicted = _predicted_s(self.calibration, cell.cost_name, cell.call)
             if predicted is not None:
                 return predicted
-        timed = [point for point in self.known.points if point.timing] if self.known else []
-        alike = [point for point in timed if point.implementation == cell.implementation] or timed
+        alike = self._timed.get(cell.implementation) or [
+            point for same in self._timed.values() for point in same
+        ]
         workers = cell.call.threads if cell.call.device == "cpu" else 1
         guess_s = cell.flops / (FIRST_GUESS_FLOPS_PER_S[cell.call.device] * workers)
         if not alike:
@@ -204,6 +208,14 @@ def _points_a_cell(spec: JobSpec, cells: list[Cell]) -> float:
     shapes = len(spec.batches) * len(spec.lengths)
     points = POINTS_PER_SHAPE.get(spec.experiment)
     return points * shapes / len(cells) if points and cells else 1.0
+
+
+def _rounds(asked: int, cells: list[Cell], blocks_s: list[float]) -> dict[tuple[int, int], int]:
+    """The rounds that each shape gets: the protocol starts none once a shape's budget is spent."""
+    round_s: dict[tuple[int, int], float] = defaultdict(float)
+    for cell, block_s in zip(cells, blocks_s, strict=True):
+        round_s[_shape(cell)] += block_s
+    return {shape: _rounds_within(asked, seconds) for shape, seconds in round_s.items()}
 
 
 def _shape(cell: Cell) -> tuple[int, int]:

@@ -1,16 +1,20 @@
 """The null test of the clock: every cell timed as two variants of itself, by the protocol of every measurement.
 
-A part of the measuring child. What is found is told as trials; lab.runs.trials says what they mean.
+Parts of the measuring child. What is found is told as trials; lab.runs.trials says what they mean. A disturbed pass
+stands between two quiet ones of the same process: from one process to the next, and over minutes, the time of a
+kernel differs by more than a disturbance would change it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
 from lab.cost.calls import AttentionCall
 from lab.measure.accuracy import truth
 from lab.measure.cells import Cell, draw_inputs, examine, refuse_unfit
+from lab.measure.competitor import Competitor
 from lab.measure.events import Events
 from lab.measure.experiments.scaling import Scaling
 from lab.measure.gate import Gate, gate_for
@@ -29,18 +33,41 @@ def null_part(job: Job, events: Events) -> None:
         job: device, lengths, implementations, rounds and repeats.
         events: where trials are told.
     """
+    _passes(job, events, [None] * job.spec.repeats)
+
+
+def null_beside(kind: str) -> Callable[[Job, Events], None]:
+    """Make the part that times every cell against itself beside a competitor, pass after pass, quiet ones around each.
+
+    Args:
+        kind: of the competitor.
+
+    Returns:
+        As `null_part`; each trial says whether it was "disturbed".
+    """
+
+    def part(job: Job, events: Events) -> None:
+        _passes(job, events, [None, *[kind, None] * job.spec.repeats])
+
+    return part
+
+
+def _passes(job: Job, events: Events, competitors: Sequence[str | None]) -> None:
+    """Time every cell against itself once for each competitor, None for a quiet pass."""
     scaling = Scaling()
     cells = [cell for call in scaling.calls(job) for cell in checked(job, call, events)]
     gate = gate_for(job.device.kind, job.threads)
-    passes = job.spec.repeats
     events.plan(0)
-    for number in range(passes):
+    for number, kind in enumerate(competitors):
         protocol = replace(scaling.protocol(job.spec), seed=job.spec.seed + number)
-        for cell in cells:
-            here = f"{cell.implementation} at T = {cell.call.kv_len:,}"
-            events.progress(f"pass {number + 1} of {passes}: {here} against itself")
-            points = trial(job, cell, protocol, gate)
-            events.pass_on({"event": "trial", **{name: each.to_dict() for name, each in points.items()}})
+        beside: AbstractContextManager[object] = Competitor(kind) if kind else nullcontext()
+        with beside:
+            for cell in cells:
+                here = f"{cell.implementation} at T = {cell.call.kv_len:,}"
+                others = f" beside others, {kind}" if kind else ""
+                events.progress(f"pass {number + 1} of {len(competitors)}: {here} against itself{others}")
+                points = {name: each.to_dict() for name, each in trial(job, cell, protocol, gate).items()}
+                events.pass_on({"event": "trial", "disturbed": kind is not None, **points})
 
 
 def checked(job: Job, call: AttentionCall, events: Events) -> Iterator[Cell]:

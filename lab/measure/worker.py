@@ -19,11 +19,13 @@ import threading
 import traceback
 from typing import TYPE_CHECKING, Any, TextIO
 
+from lab.measure.competitor import DISTURBED_PARTS
+
 if TYPE_CHECKING:  # whatever loads PyTorch or numpy starts threads: only once signals are blocked, see main
     from lab.measure.events import Events
     from lab.measure.job import Job
 
-PARTS = ("time", "memory", "environment", "cold", "null", "cross_check")
+PARTS = ("time", "memory", "environment", "cold", "null", *DISTURBED_PARTS.values(), "cross_check")
 CANCEL_SIGNALS = ("SIGTERM", "SIGINT")
 FINISHED, CRASHED, REFUSED, CANCELLED = 0, 1, 2, 143
 
@@ -91,8 +93,8 @@ def run_part(job: Job, part: str, events: Events) -> None:
 
     Args:
         job: as opened on its device.
-        part: one of PARTS; "cold" is a fresh process of the first-call experiment, "null" and "cross_check"
-            test the clock itself.
+        part: one of PARTS; "cold" is a fresh process of the first-call experiment, those of "null" and
+            "cross_check" test the clock itself.
         events: where everything is told but the end.
     """
     import torch

@@ -173,7 +173,7 @@ class Disturbed:
         noisy: marked as noisy.
         gated: not marked, after blocks were thrown away.
         untouched: neither: no block was found disturbed.
-        off: further off the quiet time than SILENT_SHARE, marked or not.
+        off: further off the quiet times than SILENT_SHARE, marked or not.
         silent: those of them that are not marked, each with its deviation in words.
     """
 
@@ -206,20 +206,36 @@ def quiet_seconds(trials: Iterable[Trial]) -> dict[Cell, float]:
     Returns:
         By cell, the median over the clean trials; cells without one are left out.
     """
+    return {cell: statistics.median(times) for cell, times in _clean_times(trials).items()}
+
+
+def quiet_ranges(trials: Iterable[Trial]) -> dict[Cell, tuple[float, float]]:
+    """Give between which times each cell lies in the quiet passes around disturbed ones, in the same process.
+
+    Args:
+        trials: of the quiet passes.
+
+    Returns:
+        By cell, the least and the largest time of a point of a clean trial; cells without one are left out.
+    """
+    return {cell: (min(times), max(times)) for cell, times in _clean_times(trials).items()}
+
+
+def _clean_times(trials: Iterable[Trial]) -> dict[Cell, list[float]]:
     found: dict[Cell, list[float]] = {}
     for trial in trials:
         for point in trial.points:
             if trial.clean and point.timing is not None:
                 found.setdefault(trial.cell, []).append(point.timing.median_s)
-    return {cell: statistics.median(times) for cell, times in found.items()}
+    return found
 
 
-def disturbed_of(trials: Sequence[Trial], quiet_s: Mapping[Cell, float]) -> Disturbed:
+def disturbed_of(trials: Sequence[Trial], quiet_s: Mapping[Cell, tuple[float, float]]) -> Disturbed:
     """Judge trials beside a competing process.
 
     Args:
         trials: disturbed ones.
-        quiet_s: the time of each cell on a quiet machine; other cells are left out.
+        quiet_s: between which times each cell lies without; other cells are left out.
 
     Returns:
         The counts.
@@ -236,7 +252,8 @@ def disturbed_of(trials: Sequence[Trial], quiet_s: Mapping[Cell, float]) -> Dist
         noisy += marked
         gated += not marked and timing.discarded_blocks > 0
         untouched += not marked and timing.discarded_blocks == 0
-        deviation = timing.median_s / quiet_s[cell] - 1
+        low, high = quiet_s[cell]
+        deviation = timing.median_s / min(high, max(low, timing.median_s)) - 1
         if abs(deviation) > SILENT_SHARE:
             off += 1
             if not marked:

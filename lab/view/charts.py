@@ -42,6 +42,7 @@ class Series:
         dash: on and off lengths in pixels.
         shape: of its points, a Vega shape name.
         width: of the line, in pixels.
+        end: written at the line's end in place of the label; may follow the scenario, which the label must not.
     """
 
     key: str
@@ -50,6 +51,7 @@ class Series:
     dash: tuple[int, ...] = (1, 0)
     shape: str = "circle"
     width: float = 2.5
+    end: str = ""
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,7 @@ class Figure:
         description: what the chart shows, in constant words.
         axes: by the name of the data's column that they measure, for the downloaded table.
         names: of the series, by key.
+        without: names of empty frames that the spec does not draw.
     """
 
     spec: dict[str, Any]
@@ -69,10 +72,12 @@ class Figure:
     description: str
     axes: Mapping[str, Axis] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
+    without: tuple[str, ...] = ()
 
     def vega_lite(self) -> dict[str, Any]:
         """The spec with its data inside, as Streamlit and file exports take it."""
-        return self.spec | {"datasets": dict(self.data)}
+        drawn = {name: frame for name, frame in self.data.items() if name not in self.without}
+        return self.spec | {"datasets": drawn}
 
 
 def role_series(key: str, role: str, label: str, palette: Palette, width: float = 2.5) -> Series:
@@ -89,6 +94,7 @@ def curves(
     palette: Palette,
     description: str,
     height_px: int = 400,
+    without: tuple[str, ...] = (),
 ) -> Figure:
     """Draw predicted lines with measured points over them.
 
@@ -100,16 +106,23 @@ def curves(
         palette: of the theme in use.
         description: what the chart shows, in constant words.
         height_px: height of the chart with its axes.
+        without: names of frames that this chart never fills; a chart whose axes follow the scenario is drawn from
+            its spec at every step, and is quicker with fewer layers.
     """
-    blanks = [replace(item, key=f"key of {i}", label=f"label of {i}") for i, item in enumerate(series)]
+    blanks = [
+        replace(item, key=f"key of {i}", label=f"label of {i}", end="") for i, item in enumerate(series)
+    ]
     names = {blank.key: item.key for blank, item in zip(blanks, series, strict=True)}
     names |= {blank.label: item.label for blank, item in zip(blanks, series, strict=True)}
-    look = (tuple(blanks), palette.name == "dark", height_px)
+    look = (tuple(blanks), palette.name == "dark", height_px, without)
     spec = looks.with_axes(_spec, {"x": x, "y": y}, *look, names=names)
-    return Figure(spec, data, description, {"x": x, "y": y}, {item.key: item.label for item in series})
+    named = {item.key: item.label for item in series}
+    return Figure(spec, data, description, {"x": x, "y": y}, named, without)
 
 
-def _spec(x: Axis, y: Axis, series: tuple[Series, ...], dark: bool, height_px: int) -> dict[str, Any]:
+def _spec(
+    x: Axis, y: Axis, series: tuple[Series, ...], dark: bool, height_px: int, without: tuple[str, ...]
+) -> dict[str, Any]:
     palette = PALETTES[dark]
     colour = alt.Color(
         "series:N",
@@ -127,6 +140,7 @@ def _spec(x: Axis, y: Axis, series: tuple[Series, ...], dark: bool, height_px: i
         _labels(colour, place),
         *_hover(series, palette, place, x.title),
     ]
+    layers = [layer for layer in layers if layer.data.name not in without]
     chart = alt.layer(*layers).properties(height=height_px, width="container")
     spec = chart.to_dict(validate=True, context={"datasets": {}})
     spec.pop("datasets", None)

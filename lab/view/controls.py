@@ -66,8 +66,12 @@ def causal(page: str) -> bool:
     )
 
 
-def linear(page: str) -> bool:
-    """The axes: logarithmic, or linear from zero up to the scenario's context."""
+def linear(page: str, help_text: str = "Linear axes run from zero to the scenario's context.") -> bool:
+    """The axes: logarithmic, or linear from zero.
+
+    Args:
+        page: the page's file name.
+        help_text: how far the linear ones run.
+    """
     options = {"log": "Log", "linear": "Linear"}
-    help_text = "Linear axes run from zero to the scenario's context."
     return choice(page, "axes", "Axes", options, help_text) == "linear"

@@ -174,7 +174,8 @@ def labels_frame(
             ends.append((item, *drawable[-1]))
     places = spread_apart([y.position(end[2]) for end in ends], LABEL_HEIGHT_PX / height_px)
     rows = (
-        (item.key, item.label, at, y.value(place)) for (item, at, _), place in zip(ends, places, strict=True)
+        (item.key, item.end or item.label, at, y.value(place))
+        for (item, at, _), place in zip(ends, places, strict=True)
     )
     return frame("labels", rows)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import streamlit as st
@@ -29,6 +30,7 @@ from lab.view.shown_runs import kept_runs, points_of, shown_run, whole_run
 from lab.view.stamp import Stamp, stamp
 
 REFRESH_S = 0.5
+FRESH_S = 10.0  # free memory changes, whatever is measured
 ROWS_SHOWN = 12
 SCROLLED_PX = 458  # the header and ROWS_SHOWN rows; more of them scroll inside the table
 Draw = Callable[[runs.Run | None], None]
@@ -137,7 +139,7 @@ class Panel:
     def _estimate(self) -> str:
         if self.spec.experiment in COUNTED:  # nothing is computed, so nothing is held
             return self.note or ""
-        expected = jobs.estimate(self.spec, last_run(self.spec.experiment, self.spec.device))
+        expected = _expected(self.spec, here.kind(self.spec.device), stamp())
         time = "" if expected.seconds is None else f"About {seconds_text(expected.seconds)}. "
         memory = bytes_text(expected.peak_bytes, self.binary)
         free = bytes_text(expected.free_bytes, self.binary) if expected.free_bytes else "an unknown amount"
@@ -197,15 +199,25 @@ class Panel:
             if shown is not None:
                 name = f"attention-cost-{shown.spec.experiment}-{shown.run_id}"
                 st.download_button(
-                    "Run (JSON)", json.dumps(shown.to_dict(), indent=1), f"{name}.json", "application/json",
+                    "Run (JSON)", partial(_json, shown), f"{name}.json", "application/json",
                     key=f"json_{self.page}", on_click="ignore", icon=":material/download:",
                 )  # fmt: skip
                 st.download_button(
-                    "Points (CSV)", points.csv_bytes(shown), f"{name}.csv", "text/csv",
+                    "Points (CSV)", partial(points.csv_bytes, shown), f"{name}.csv", "text/csv",
                     key=f"csv_{self.page}", on_click="ignore", icon=":material/download:",
                 )  # fmt: skip
             with st.popover("The same from a terminal", icon=":material/terminal:"):
                 st.code(command_line(self.spec), language="shell")
+
+
+def _json(run: runs.Run) -> str:
+    return json.dumps(run.to_dict(), indent=1)
+
+
+@st.cache_data(max_entries=64, ttl=FRESH_S, show_spinner=False)
+def _expected(spec: runs.JobSpec, kind: str, written: Stamp) -> jobs.Estimate:
+    """What a job will cost, as long as no run was written and free memory is not long known."""
+    return jobs.estimate(spec, _latest(spec.experiment, kind, written))
 
 
 def _equal_widths(spec: runs.JobSpec) -> str | None:
@@ -239,6 +251,12 @@ def _latest(experiment: str, kind: str, written: Stamp) -> runs.Run | None:
     return runs.latest(experiment, kind)
 
 
+@st.cache_data(max_entries=32, show_spinner=False)
+def _reading(run_id: str, written: Stamp, _run: runs.Run) -> dict[str, list[str]]:
+    """What the points of a run say; a calibration that was written since may say it otherwise."""
+    return reading(_run)
+
+
 def show_points(run: runs.Run | None, spec: runs.JobSpec, *, binary: bool, read: bool) -> None:
     """What the points of a run belong to, and the table of them.
 
@@ -259,7 +277,7 @@ def show_points(run: runs.Run | None, spec: runs.JobSpec, *, binary: bool, read:
     st.dataframe(
         points.table(found, binary=binary), hide_index=True, height=height, key=f"points_{experiment}"
     )
-    every = reading(run) if run and read else {}
+    every = _reading(run.run_id, stamp(), run) if run and read else {}
     said = [
         one for name, found in every.items() if name == experiment or experiment in SUITES for one in found
     ]

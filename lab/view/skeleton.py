@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import pandas as pd
 import streamlit as st
 
 from lab.view import charts, code_drawer, downloads, frames, glossary, navigation, references, symbols
@@ -152,6 +153,16 @@ def show(figure: charts.Figure, key: str) -> None:
         downloads.popover(figure, key, page)
         if key == f"{page}_chart":
             glossary.popover(page)
+
+
+def table(rows: pd.DataFrame | Iterable[Mapping[str, object]]) -> None:
+    """A few rows to be read, whole and wrapped; tables to be searched and sorted are dataframes.
+
+    Args:
+        rows: a frame, or its rows by column.
+    """
+    frame = rows if isinstance(rows, pd.DataFrame) else pd.DataFrame(list(rows))
+    st.table(frame, border="horizontal", hide_index=True)
 
 
 def context_limit(scene: Scenario) -> list[tuple[float, str]]:

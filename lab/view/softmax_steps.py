@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
+from typing import Any
 
 import altair as alt
 import numpy as np
 import pandas as pd
 
 from lab.cost.online_softmax import SoftmaxStep, direct_softmax, online_softmax
-from lab.view.charts import FONT, Figure
+from lab.view.charts import FONT, PALETTES, Figure
 from lab.view.format import digits
 from lab.view.palette import FUSED, NAIVE, Palette
 
@@ -22,7 +23,7 @@ BEFORE, NOW, AFTER = "seen before", "this block", "still to come"
 MAXIMUM = "running maximum m"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # each is itself alone: `walk` makes it once
 class Walk:
     """One query over its keys, in blocks.
 
@@ -58,6 +59,17 @@ def walk(head_dim: int, block: int) -> Walk:
     return Walk(steps, direct_softmax(query, keys, values))
 
 
+def most_off(head_dim: int) -> float:
+    """The largest difference between the last output and the direct one, over every size of block.
+
+    Args:
+        head_dim: width of a head.
+    """
+    walks = [walk(head_dim, int(block)) for block in BLOCKS]
+    return max(one.difference(len(one.steps)) for one in walks)
+
+
+@cache
 def table(found: Walk, step: int) -> pd.DataFrame:
     """The running values after each block up to a step, as text."""
     rows = [
@@ -76,6 +88,7 @@ def table(found: Walk, step: int) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+@cache
 def scores(found: Walk, step: int) -> pd.DataFrame:
     """Every score, when it is seen, and the running maximum; of blocks to come no maximum is known."""
     rows = []
@@ -97,8 +110,16 @@ def figure(found: Walk, step: int, palette: Palette) -> Figure:
         palette: of the theme in use.
     """
     data = scores(found, step)
-    x = alt.X("key:O", title="key", axis=alt.Axis(labelAngle=0, labelOverlap="greedy"))
     lowest, highest = float(data["score"].min()), float(data["score"].max())
+    words = "Scores of one query with its keys in order, and the running maximum after each block."
+    return Figure(_spec(lowest, highest, palette.name == "dark"), {"scores": data}, words)
+
+
+@lru_cache(maxsize=64)
+def _spec(lowest: float, highest: float, dark: bool) -> dict[str, Any]:
+    """The look, which no step changes."""
+    palette = PALETTES[dark]
+    x = alt.X("key:O", title="key", axis=alt.Axis(labelAngle=0, labelOverlap="greedy"))
     scale = alt.Scale(domain=[lowest - 0.1, highest + 0.3], nice=False)
     y = alt.Y("score:Q", title="score, scaled", scale=scale, axis=alt.Axis(tickCount=5))
     colours = [palette.ramp[2], palette.roles[FUSED], palette.grid, palette.roles[NAIVE]]
@@ -127,5 +148,4 @@ def figure(found: Walk, step: int, palette: Palette) -> Figure:
         },
         "autosize": {"type": "fit", "contains": "padding"},
     }  # fmt: skip
-    words = "Scores of one query with its keys in order, and the running maximum after each block."
-    return Figure(spec, {"scores": data}, words)
+    return spec

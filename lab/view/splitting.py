@@ -67,7 +67,7 @@ def takeaway(scene: Scenario, marks: list[Mark], device: DecodeDevice) -> str:
     )
 
 
-def show(page: str, scene: Scenario, run: Run | None, dtype: str, palette: Palette) -> None:
+def show(page: str, scene: Scenario, run: Run | None, dtype: str, palette: Palette, *, linear: bool) -> None:
     """Draw time against parts: predictions for the other device and for this one, points of this one.
 
     Args:
@@ -76,6 +76,7 @@ def show(page: str, scene: Scenario, run: Run | None, dtype: str, palette: Palet
         run: measured here; None for none.
         dtype: what the button measures.
         palette: of the theme in use.
+        linear: the time from zero.
     """
     devices = {"reference": recorded_device(scene), "here": own_device(scene, run, dtype)}
     keys = [(side, batch) for side in devices for batch in BATCHES]
@@ -96,10 +97,11 @@ def show(page: str, scene: Scenario, run: Run | None, dtype: str, palette: Palet
     marks = [mark for mark in found if mark is not None and mark.series in curves]
     skeleton.takeaway(takeaway(scene, marks, devices["reference"]))
     skeleton.badges(measured=bool(marks), recorded_on=None, extra=skeleton.beyond(scene))
-    values = [*SECONDS, *(seconds for curve in curves.values() for _, seconds in curve)]
+    values = [*(seconds for curve in curves.values() for _, seconds in curve), *(mark.y for mark in marks)]
+    values += [] if linear and values else SECONDS
     skeleton.chart(
         page, curves, marks, series, Extras(), x=counts_axis("parts of each cache", PARTS, room=0.22),
-        y=seconds_axis("one layer, one new token", values), at=lambda n: f"{int(n)} parts",
+        y=seconds_axis("one layer, one new token", values, linear=linear), at=lambda n: f"{int(n)} parts",
         value=seconds_text, palette=palette,
         description="Time of one layer's attention in a decode step against the parts of a split cache.",
     )  # fmt: skip

@@ -149,7 +149,7 @@ class WholePass:
         return [*recorded, *(mark for mark in own if mark is not None)]
 
 
-def show(page: str, view: WholePass, run: Run | None, palette: Palette) -> None:
+def show(page: str, view: WholePass, run: Run | None, palette: Palette, *, linear: bool) -> None:
     """Draw time against length.
 
     Args:
@@ -157,6 +157,7 @@ def show(page: str, view: WholePass, run: Run | None, palette: Palette) -> None:
         view: what the views share.
         run: measured here; None for none.
         palette: of the theme in use.
+        linear: axes from zero.
     """
     series, curves = [], {}
     for place, recorded in (("card", True), ("here", False)):
@@ -171,10 +172,12 @@ def show(page: str, view: WholePass, run: Run | None, palette: Palette) -> None:
         recorded_on=view.card if view.rows() else None,
         extra=[*skeleton.beyond(view.scene), f"Card: {RECORDED_TYPE}; here: {view.dtype_here}"],
     )
-    values = [*SECONDS, *(y for curve in curves.values() for _, y in curve), *(mark.y for mark in marks)]
+    values = [*(y for curve in curves.values() for _, y in curve), *(mark.y for mark in marks)]
+    values += [] if linear and values else SECONDS
     skeleton.chart(
         page, curves, marks, series, Extras(marker_x=view.tokens),
-        x=counts_axis("tokens of the prompt", TICKS, room=0.2), y=seconds_axis("one whole pass", values),
+        x=counts_axis("tokens of the prompt", TICKS, linear_up_to=TICKS[-1] if linear else None, room=0.2),
+        y=seconds_axis("one whole pass", values, linear=linear),
         at=lambda T: whole(int(T)), value=seconds_text, palette=palette,
         description="Time of a whole pass against its length, eager and SDPA.",
     )  # fmt: skip

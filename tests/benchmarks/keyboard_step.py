@@ -19,7 +19,7 @@ from tests.browser.conftest import FLAGS, find_chromium, running
 from tests.browser.reader import settle, wait_for_chart
 
 LARGEST_RATIO = 1.25
-STEPS = 12
+STEPS = 20
 WITHOUT_SLIDER = ("my_machine", "claims")  # nothing on their charts follows a slider
 SLIDERS = {"which_kernel_ran": "which_kernel_ran_step", "kv_cache": "batch"}
 """Where the main control is not the context: its key."""
@@ -66,13 +66,16 @@ def step_ms(page: Any, slider: str, key: str) -> float:
 
 
 def medians(page: Any, slider: str, reference: Any) -> tuple[float, float]:
-    """Steps there and back in turn on both pages; the first pair warms up."""
+    """Steps there and back in turn on both pages; the first pair warms up.
+
+    The batch, which begins at its least, goes up first; the others, which may begin at their most, go down.
+    """
     taken: tuple[list[float], list[float]] = ([], [])
     for number in range(STEPS + 2):
-        key = ("ArrowRight", "ArrowLeft")[number % 2]
         for which, name, times in zip((page, reference), (slider, "context"), taken, strict=True):
+            keys = ("ArrowRight", "ArrowLeft") if name == "batch" else ("ArrowLeft", "ArrowRight")
             which.bring_to_front()
-            times.append(step_ms(which, name, key))
+            times.append(step_ms(which, name, keys[number % 2]))
     return statistics.median(taken[0][2:]), statistics.median(taken[1][2:])
 
 

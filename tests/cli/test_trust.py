@@ -60,8 +60,11 @@ def test_null_says_what_the_clock_makes_up(answers: list, found: list[Trial], co
 
 @pytest.mark.parametrize(("scale", "code"), [(1.0, OK), (1.3, MISSED)])
 def test_null_beside_competitors_finds_times_that_are_silently_off(answers, scale: float, code: int) -> None:
-    beside = trials(4, 0.004, scale=scale)
-    answers += [events(trials(60, 0.004)), events(trials(4, 0.004)), events(beside)]
+    answers.append(events(trials(60, 0.004)))
+    for factor in (1.0, scale):
+        quiet, beside = events(trials(4, 0.004)), events(trials(4, 0.004, scale=factor))
+        told = [(quiet[:2], False), (beside, True), (quiet[2:], False)]
+        answers.append([trial | {"disturbed": which} for found, which in told for trial in found])
     result = call("null", "--disturb", "--json")
     assert result.exit_code == code, result.output
     found = json.loads(result.stdout)

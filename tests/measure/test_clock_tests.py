@@ -12,7 +12,7 @@ import torch
 from measured_shapes import job
 
 from lab.measure import clock_tests, cross_check, null_ab
-from lab.measure.competitor import BURSTS, STEADY, Competitor
+from lab.measure.competitor import BURSTS, DISTURBED_PARTS, STEADY, Competitor
 from lab.measure.device import Device
 from lab.measure.events import Events
 from lab.measure.gate import Gate
@@ -69,6 +69,31 @@ def test_every_cell_is_timed_against_itself_in_every_pass() -> None:
     left_out = [event["point"] for event in events if event["event"] == "point"]
     assert {point["implementation"] for point in left_out} == {"efficient"}
     assert all(point["reason"] for point in left_out)
+
+
+@pytest.mark.parametrize("kind", DISTURBED_PARTS)
+def test_a_disturbed_pass_stands_between_quiet_ones_of_the_same_process(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entered: list[str] = []
+
+    class Silent:
+        def __init__(self, kind: str) -> None:
+            self.kind = kind
+
+        def __enter__(self) -> None:
+            entered.append(self.kind)
+
+        def __exit__(self, *error: object) -> None:
+            entered.append("ended")
+
+    monkeypatch.setattr(null_ab, "Competitor", Silent)
+    told_of = told(
+        DISTURBED_PARTS[kind], job(implementations=("naive",), repeats=2, **(SMALL | {"lengths": (8,)}))
+    )
+    found = [event["disturbed"] for event in told_of if event["event"] == "trial"]
+    assert found == [False, True, False, True, False]
+    assert entered == [kind, "ended"] * 2
 
 
 def test_an_order_that_never_changed_would_be_caught(monkeypatch: pytest.MonkeyPatch) -> None:

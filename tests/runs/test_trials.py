@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from lab.runs.trials import MOST_DIFFERENCE, Trial, disturbed_of, null_of, quiet_seconds
+from lab.runs.trials import MOST_DIFFERENCE, Trial, disturbed_of, null_of, quiet_ranges, quiet_seconds
 from tests.runs.test_comparison import drawn, timed
 
 
@@ -81,10 +81,12 @@ def test_a_trial_of_two_samples_is_neither_met_nor_missed() -> None:
 
 
 def test_beside_a_competitor_only_unmarked_deviations_are_silent() -> None:
-    quiet_s = quiet_seconds([at(1e-3), at(1.02e-3), at(1.04e-3), noisy(at(9e-3))])
-    assert list(quiet_s.values()) == [pytest.approx(1.02e-3)]
+    quiet = [at(1e-3), at(1.02e-3), at(1.04e-3), noisy(at(9e-3))]
+    assert list(quiet_seconds(quiet).values()) == [pytest.approx(1.02e-3)]
+    quiet_s = quiet_ranges(quiet)
+    assert list(quiet_s.values()) == [(1e-3, 1.04e-3)]
     beside = [
-        at(1.03e-3),  # undisturbed
+        at(1.09e-3),  # undisturbed: within 5 % of what a quiet pass took
         at(1.03e-3, discarded_blocks=4),  # gated
         at(2e-3, status="noisy", reason="busy"),  # off, and marked
         at(1.2e-3),  # off, and nobody says so
@@ -94,7 +96,7 @@ def test_beside_a_competitor_only_unmarked_deviations_are_silent() -> None:
     ]
     found = disturbed_of(beside, quiet_s)
     assert (found.points, found.noisy, found.gated, found.untouched, found.off) == (10, 2, 4, 4, 6)
-    assert [line.rpartition(": ")[2] for line in found.silent] == ["+17.6%"] * 2 + ["-21.6%"] * 2
+    assert [line.rpartition(": ")[2] for line in found.silent] == ["+15.4%"] * 2 + ["-20.0%"] * 2
     assert found.verdict.startswith("MISSED: 4 of 10 points silently off")
     assert disturbed_of(beside, {}).verdict == "not judged: no cell has a quiet time to compare with"
     assert disturbed_of(beside[:3], quiet_s).verdict.startswith("met: 0 of 6")

@@ -80,6 +80,6 @@ def test_both_decode_pages_predict_the_same_time_of_a_step() -> None:
     calibrated(threads=here.threads())
     state = {"model": "llama-3-8b", "context": 8192, "dtype": "bf16", "device": "cpu"}
     times = line(open_page("kv_cache", kv_cache_shown="here", **state), "batch_16")
-    rates = line(open_page("batch_and_bandwidth", batch_and_bandwidth_shown="here", **state), "context_8192")
+    rates = line(open_page("batch_and_bandwidth", batch_and_bandwidth_shown="here", **state), "chosen")
     cached = kv_bytes(16, 1, 8, 8192, 128, 2)
     assert times[8192] == pytest.approx(cached / rates[16])

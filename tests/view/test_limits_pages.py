@@ -1,6 +1,7 @@
 """The pages on limits, on batches and on this machine: their numbers are those of lab.cost."""
 
 import io
+import json
 import zipfile
 from collections.abc import Iterable
 from dataclasses import replace
@@ -38,9 +39,11 @@ OPTIONS = {
     "roofline": {"roofline_device": ("recorded", "here", "h100-sxm"), "roofline_mask": ("causal", "full")},
     "whole_model": {
         "whole_model_shown": ("modules", "lengths"), "whole_model_attention": ("eager", "sdpa"),
-        "whole_model_logits": ("all", "last"),
+        "whole_model_logits": ("all", "last"), "whole_model_axes": ("log", "linear"),
     },
-    "batch_and_bandwidth": {"batch_and_bandwidth_shown": ("recorded", "here", "split")},
+    "batch_and_bandwidth": {
+        "batch_and_bandwidth_shown": ("recorded", "here", "split"), "batch_and_bandwidth_axes": ("log", "linear"),
+    },
     "my_machine": {"my_machine_quantity": ("time", "peak"), "my_machine_experiment": ("selftest", "decode")},
 }  # fmt: skip
 CHAPTER = runs.reference_runs()[0]
@@ -79,7 +82,7 @@ def test_bandwidth_lines_are_the_predictor_on_the_chapters_card() -> None:
     cells = {
         cell.label: cell for cell in decode_cells(calibrations.chapter_figures(), catalog.card(SHEET_ID))
     }
-    drawn = line(at, "context_1024")
+    drawn = line(at, "chosen")
     predicted = {round(kv_bytes(int(b), 1, 12, 1024, 64, 2) / rate, 12) for b, rate in drawn.items()}
     of_cells = {
         round(cell.predicted, 12) for label, cell in cells.items() if "1024" in label.replace(",", "")
@@ -183,7 +186,7 @@ def test_three_regimes_on_the_chapters_card() -> None:
     assert "naive prefill by bandwidth" in heading
     assert "fused prefill by arithmetic" in heading
     assert "decode step by launch" in heading
-    rows = open_page("roofline").main.get("dataframe")[-1].value
+    rows = open_page("roofline").main.get("table")[-1].value
     assert list(rows[rows["work"] == "decode step"]["limited by"])[-1] == LAUNCH
     assert "decode step by bandwidth" in open_page("roofline", batch=64).main.get("subheader")[0].value
 
@@ -273,6 +276,23 @@ def _scene() -> scenario.Scenario:
 
 def with_options(file: str, **values: Iterable[object]) -> list[dict[str, object]]:
     return pairs(**values, **OPTIONS[file])
+
+
+@pytest.mark.parametrize(
+    ("file", "shown"),
+    [("batch_and_bandwidth", "recorded"), ("batch_and_bandwidth", "split"), ("whole_model", "lengths")],
+)
+def test_linear_axes_begin_at_zero_and_hold_every_line(file: str, shown: str) -> None:
+    at = open_page(file, **{f"{file}_shown": shown, f"{file}_axes": "linear"})
+    spec, data = chart(at)
+    (scale,) = {
+        json.dumps(layer["encoding"]["y"]["scale"])
+        for layer in spec["layer"]
+        if "scale" in layer["encoding"].get("y", {})
+    }
+    low, high = json.loads(scale)["domain"]
+    assert json.loads(scale)["type"] == "linear"
+    assert (low, high >= max(row["y"] for row in data["lines"])) == (0, True)
 
 
 @pytest.mark.parametrize("file", FILES)

@@ -29,7 +29,7 @@ def test_lines_of_another_axis_name_and_theme_are_those_built_anew() -> None:
     cases = [(LIGHT, SERIES, axes) for axes in AXES]
     for palette, series, axes in [*cases, (LIGHT, RENAMED, AXES[1]), (DARK, SERIES[:1], AXES[0])]:
         drawn = charts.curves({}, series, **axes, palette=palette, description="", height_px=300)
-        anew = charts._spec(*axes.values(), series, palette is DARK, 300)
+        anew = charts._spec(*axes.values(), series, palette is DARK, 300, ())
         assert written(drawn.spec) == written(anew)
 
 

@@ -1,57 +1,12 @@
 """The measure panel in every state a job can be in, without measuring anything."""
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
-from streamlit.testing.v1 import AppTest
 
-from lab import runs
 from lab.measure import jobs
-from lab.measure.jobs import JobView
-from lab.runs import JobSpec
-from lab.view import measure_panel, owners, shown_runs
-from tests.view.pages import chart, faults, go, open_page, words
+from lab.view import measure_panel, owners
+from tests.view.pages import chart, faults, open_page, words
 from tests.view.points_of import point, run
-
-REFUSAL = "50 measurements are waiting already; try again when some have ended"
-
-
-class StubQueue:
-    """Stands in for the server's queue: keeps what was submitted, in the state that the test sets."""
-
-    def __init__(self) -> None:
-        self.jobs: dict[str, JobView] = {}
-        self.full = False
-
-    def submit(self, spec: JobSpec) -> str:
-        if self.full:
-            raise ValueError(REFUSAL)
-        return self.add(spec)
-
-    def add(self, spec: JobSpec, **changes: Any) -> str:
-        job_id = f"job-{len(self.jobs) + 1}"
-        state: dict[str, Any] = {
-            "state": "queued", "place": 2, "done": 0, "total": 0, "what": "", "run": None, "message": None,
-            "seconds_running": 0.0, "worker_pid": None,
-        }  # fmt: skip
-        self.jobs[job_id] = JobView(id=job_id, spec=spec, **{**state, **changes})
-        return job_id
-
-    def set(self, job_id: str, **changes: Any) -> None:
-        view = self.jobs[job_id]
-        self.jobs[job_id] = JobView(
-            **{name: getattr(view, name) for name in view.__dataclass_fields__} | changes
-        )
-
-    def view(self, job_id: str) -> JobView:
-        return self.jobs[job_id]
-
-    def views(self) -> tuple[JobView, ...]:
-        return tuple(self.jobs.values())
-
-    def cancel(self, job_id: str) -> None:
-        self.set(job_id, state="cancelled", place=0)
+from tests.view.stub_queue import REFUSAL, StubQueue, kinds, memory_point, memory_run, pressed, progress
 
 
 @pytest.fixture(autouse=True)
@@ -60,29 +15,6 @@ def queue(monkeypatch: pytest.MonkeyPatch) -> StubQueue:
     stub = StubQueue()
     monkeypatch.setattr(measure_panel, "registry", lambda: stub)
     return stub
-
-
-def memory_run(*points: Any, **changes: Any) -> runs.Run:
-    return run(*points, experiment="memory", **{"environment": {"device_kind": "cpu"}, **changes})
-
-
-def memory_point(**changes: Any) -> runs.Point:
-    return point(experiment="memory", timing=None, **changes)
-
-
-def pressed(queue: StubQueue) -> AppTest:
-    at = open_page("score_tensor")
-    at.main.button(key="measure_score_tensor").click().run()
-    assert faults(at) == []
-    return at
-
-
-def progress(at: AppTest) -> str:
-    return at.main.get("progress")[0].proto.text
-
-
-def kinds(at: AppTest) -> list[str]:
-    return [row["kind"] for row in chart(at)[1]["points"] if row["kind"] != "recorded"]
 
 
 def test_measure_submits_the_scenario(queue: StubQueue) -> None:
@@ -201,113 +133,6 @@ def test_refused_points_are_hollow_with_need_and_have(queue: StubQueue) -> None:
     assert sorted(kinds(at)) == ["measured", "refused"]
     assert "refused: needs 12 GiB, 8 GiB free" in list(at.main.get("dataframe")[0].value["verdict"])
     assert "2 points, 1 accepted" in words(at)
-
-
-def test_the_last_run_of_this_device_is_shown_on_return() -> None:
-    runs.save(memory_run(memory_point(), status="finished"))
-    at = open_page("score_tensor")
-    assert kinds(at) == ["measured"]
-    at = go(go(at, "kv_cache"), "score_tensor")
-    assert kinds(at) == ["measured"]
-
-
-def test_a_whole_run_is_shown_in_place_of_a_newer_one_that_was_cancelled(queue: StubQueue) -> None:
-    both = [memory_point(), memory_point(implementation="math")]
-    runs.save(memory_run(*both, status="finished"))
-    at = pressed(queue)
-    queue.set("job-1", state="cancelled", place=0, run=memory_run(memory_point(), status="cancelled"))
-    at.run()
-    assert kinds(at) == ["measured", "measured"]
-
-
-def test_a_cancelled_run_of_which_the_whole_one_holds_nothing_keeps_its_place(queue: StubQueue) -> None:
-    runs.save(memory_run(memory_point(), memory_point(implementation="math"), status="finished"))
-    cancelled = memory_run(memory_point(batch=2), run_id="9-newer", status="cancelled")
-    at = open_page("score_tensor", batch=2)
-    at.main.button(key="measure_score_tensor").click().run()
-    queue.set("job-1", state="cancelled", place=0, run=cancelled)
-    at.run()
-    assert kinds(at) == ["measured"]
-    runs.save(cancelled)
-    assert kinds(open_page("score_tensor", batch=2)) == ["measured"]
-    assert kinds(open_page("score_tensor")) == ["measured", "measured"]
-
-
-def test_a_job_that_ends_while_the_page_is_drawn_takes_its_button_along(
-    queue: StubQueue, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    at = pressed(queue)
-    assert at.main.button(key="cancel_score_tensor")
-    drawn = measure_panel.Panel.controls
-
-    def then_ended(panel: measure_panel.Panel) -> None:
-        drawn(panel)
-        queue.cancel("job-1")
-
-    monkeypatch.setattr(measure_panel.Panel, "controls", then_ended)
-    at.run()
-    assert "Cancelled." in words(at)
-    assert "cancel_score_tensor" not in [button.key for button in at.main.button]
-
-
-def test_a_number_type_left_open_is_that_of_any_point() -> None:
-    spec = JobSpec("accuracy", device="cpu", dtype="auto", heads=12, kv_heads=12, head_dim=64)
-    cpu = {"environment": {"device_kind": "cpu"}, "experiment": "accuracy", "status": "finished"}
-    runs.save(run(point(experiment="accuracy", dtype="fp32"), run_id="1-alike", **cpu))
-    runs.save(run(point(experiment="accuracy", heads=32, kv_heads=32), run_id="2-newer", **cpu))
-    shown = shown_runs.shown_run(spec)
-    assert shown is not None
-    assert shown.run_id == "1-alike"
-
-
-def test_a_chart_that_is_redrawn_offers_no_files_whatever_another_panel_says(
-    queue: StubQueue, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bodies: list[Callable[[], None]] = []
-    held = []
-    monkeypatch.setattr(
-        measure_panel.st, "fragment", lambda run_every: lambda body: bodies.append(body) or body
-    )
-    monkeypatch.setattr(measure_panel.downloads, "hold", held.append)
-    specs = [JobSpec("memory", device="cpu"), JobSpec("scaling", device="cpu")]
-    queue.add(specs[0], state="running")
-    seen = []
-    for spec in specs:
-        measure_panel.Panel("score_tensor", spec, binary=True).live(lambda shown: seen.append(held[-1]))
-    bodies[0]()  # as its fragment does on its own, after the whole page was drawn
-    assert seen == [True, False, True]
-
-
-def test_while_a_calibration_runs_its_chart_offers_no_files(queue: StubQueue) -> None:
-    at = open_page("roofline")
-    assert "Ready as soon as the measurement has ended." not in words(at)
-    at.main.button(key="measure_roofline").click().run()
-    assert faults(at) == []
-    assert "Ready as soon as the measurement has ended." in words(at)
-
-
-def test_sentences_are_computed_from_points_once_the_job_has_ended(
-    queue: StubQueue, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read: list[runs.Run] = []
-    monkeypatch.setattr(measure_panel, "reading", lambda found: read.append(found) or {"memory": ["Said."]})
-    at = pressed(queue)
-    partial = memory_run(memory_point(), status="running")
-    queue.set("job-1", state="running", place=0, done=1, total=12, run=partial)
-    at.run()
-    assert kinds(at) == ["measured"]
-    assert read == []
-    queue.set("job-1", state="finished", place=0, run=partial)
-    at.run()
-    assert "- Said." in words(at)
-
-
-def test_a_new_run_of_another_program_is_seen() -> None:
-    at = open_page("score_tensor")
-    assert kinds(at) == []
-    runs.save(memory_run(memory_point(), status="finished"))
-    at.run()
-    assert kinds(at) == ["measured"]
 
 
 def test_pressing_measure_on_kv_cache_turns_to_time(queue: StubQueue) -> None:

@@ -92,7 +92,7 @@ def test_a_window_that_keeps_the_core_below_the_ffn_is_said_to() -> None:
 
 def test_retrieved_text_lengthens_the_prompt() -> None:
     at = open_page("count_the_work", model="llama-3-8b", context=2048, dtype="bf16")
-    table = at.main.get("dataframe")[0].value
+    table = at.main.get("table")[0].value
     work = Workload(1, 2048 + longer_prompts.ADDED[1], 2048 + longer_prompts.ADDED[1], "bf16")
     expected = budget(catalog.model("llama-3-8b"), work, logits="last").matmul_flops
     assert table["its FLOPs"][2] == flops_text(expected)
@@ -115,7 +115,7 @@ def test_rates_are_counted_flops_over_recorded_times() -> None:
 def test_how_time_scales_fits_the_printed_exponents() -> None:
     at = open_page("how_time_scales")
     run = runs.reference_runs()[0]
-    table = at.main.get("dataframe")[0].value.set_index(["implementation", "type"])
+    table = at.main.get("table")[0].value.set_index(["implementation", "type"])
     for name, printed in run.tables["fitted_exponents_T_ge_1024"].items():
         dtype, implementation = name.split("_")
         times = {
@@ -132,7 +132,7 @@ def test_how_time_scales_fits_the_printed_exponents() -> None:
 
 
 def test_an_exponent_follows_its_range() -> None:
-    found = open_page("how_time_scales", how_time_scales_shortest="1").main.get("dataframe")[0].value
+    found = open_page("how_time_scales", how_time_scales_shortest="1").main.get("table")[0].value
     assert set(found["fitted over"]) == {"512 … 8k"}
 
 
@@ -248,7 +248,7 @@ def test_online_softmax_is_stepped_by_the_reader() -> None:
     state = softmax_steps.walk(64, int(next(iter(softmax_steps.BLOCKS)))).steps[0]
     metric = next(item for item in at.metric if item.label == "Running sum l")
     assert metric.value == digits(state.total, 5)
-    assert len(at.main.get("dataframe")[-1].value) == 1
+    assert len(at.main.get("table")[-1].value) == 1
 
 
 @pytest.mark.parametrize("file", PAGES)
