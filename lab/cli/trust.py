@@ -40,7 +40,7 @@ NULL_CELLS: dict[str, Any] = {"lengths": (64, 256, 1024), "implementations": ("n
 """From about 100 microseconds to about 30 ms on a small server's CPU."""
 DISTURBED_PASSES = {
     STEADY: 1,
-    BURSTS: 2,
+    BURSTS: 4,
 }  # bursts spare some blocks: whether the others are found is the test
 CHECK_CELLS: dict[str, Any] = {"lengths": (256, 1024, 2048), "implementations": ("naive", "math", "flash")}
 SHORT = {TORCH_TIMER: "torch", TRITON_TIMER: "triton"}
@@ -85,7 +85,7 @@ def null(
             [Trial.from_dict(event) for event in events if event["disturbed"] is which]
             for which in (False, True)
         )
-        beside[kind] = disturbed_of(timed, quiet_ranges(quiet))
+        beside[kind] = disturbed_of(timed, quiet_ranges([*found, *quiet]))
     summary = null_of(found)
     if as_json:
         disturbed = {kind: asdict(each) for kind, each in beside.items()}

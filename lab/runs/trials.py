@@ -175,6 +175,7 @@ class Disturbed:
         untouched: neither: no block was found disturbed.
         off: further off the quiet times than SILENT_SHARE, marked or not.
         silent: those of them that are not marked, each with its deviation in words.
+        quiet_spread: the largest over the least time of a cell in quiet, less one, of the cell where it is largest.
     """
 
     points: int
@@ -183,6 +184,7 @@ class Disturbed:
     untouched: int
     off: int
     silent: tuple[str, ...]
+    quiet_spread: float
 
     @property
     def verdict(self) -> str:
@@ -193,7 +195,8 @@ class Disturbed:
         return (
             f"{word}: {len(self.silent)} of {self.points} points silently off by over {SILENT_SHARE:.0%} "
             f"(limit 0); {self.noisy} marked noisy, {self.gated} with blocks discarded, "
-            f"{self.untouched} undisturbed, {self.off} off by over {SILENT_SHARE:.0%} in all"
+            f"{self.untouched} undisturbed, {self.off} off by over {SILENT_SHARE:.0%} in all; quiet passes alone "
+            f"differ by up to {self.quiet_spread:.0%}, and off is what lies beyond all of them"
         )
 
 
@@ -210,10 +213,13 @@ def quiet_seconds(trials: Iterable[Trial]) -> dict[Cell, float]:
 
 
 def quiet_ranges(trials: Iterable[Trial]) -> dict[Cell, tuple[float, float]]:
-    """Give between which times each cell lies in the quiet passes around disturbed ones, in the same process.
+    """Give between which times each cell lies in quiet.
+
+    A virtual machine's speed can have two states: on a small server the fused kernel at T = 256 takes 1.2 or 1.4 ms
+    for seconds or minutes at a time, whether others compute or not (`python -m lab null`). One quiet pass shows one.
 
     Args:
-        trials: of the quiet passes.
+        trials: of quiet passes, as near to the disturbed ones as may be.
 
     Returns:
         By cell, the least and the largest time of a point of a clean trial; cells without one are left out.
@@ -258,4 +264,5 @@ def disturbed_of(trials: Sequence[Trial], quiet_s: Mapping[Cell, tuple[float, fl
             off += 1
             if not marked:
                 silent.append(f"{cell[0]} at T = {cell[1]:,}: {deviation:+.1%}")
-    return Disturbed(len(points), noisy, gated, untouched, off, tuple(silent))
+    spread = max((high / low - 1 for low, high in quiet_s.values()), default=0.0)
+    return Disturbed(len(points), noisy, gated, untouched, off, tuple(silent), spread)

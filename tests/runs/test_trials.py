@@ -96,6 +96,7 @@ def test_beside_a_competitor_only_unmarked_deviations_are_silent() -> None:
     ]
     found = disturbed_of(beside, quiet_s)
     assert (found.points, found.noisy, found.gated, found.untouched, found.off) == (10, 2, 4, 4, 6)
+    assert found.quiet_spread == pytest.approx(0.04)
     assert [line.rpartition(": ")[2] for line in found.silent] == ["+15.4%"] * 2 + ["-20.0%"] * 2
     assert found.verdict.startswith("MISSED: 4 of 10 points silently off")
     assert disturbed_of(beside, {}).verdict == "not judged: no cell has a quiet time to compare with"
