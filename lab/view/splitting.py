@@ -17,6 +17,7 @@ from lab.view.format import seconds_text, tokens_label, whole
 from lab.view.frames import Extras, Mark
 from lab.view.palette import Palette
 from lab.view.scenario import Scenario
+from lab.view.verdict import alike
 
 PARTS = (1, 2, 4, 8)
 BATCHES = (1, 16)
@@ -42,13 +43,17 @@ def measured(scene: Scenario, run: Run | None, dtype: str) -> list[Point]:
 def takeaway(scene: Scenario, marks: list[Mark], device: DecodeDevice) -> str:
     """What splitting a lone sequence's cache brought here, else what it should bring on a device."""
     at = tokens_label(context(scene))
-    alone = {int(mark.x): mark.y for mark in points.clean(marks) if mark.series == "here_1"}
+    alone = {int(mark.x): mark for mark in points.clean(marks) if mark.series == "here_1"}
     if len(alone) > 1 and 1 in alone:
-        best = min((parts for parts in alone if parts > 1), key=lambda parts: alone[parts])
-        verdict = "helps" if alone[best] < alone[1] else "does not help"
+        best = min((parts for parts in alone if parts > 1), key=lambda parts: alone[parts].y)
+        split, uncut = alone[best], alone[1]
+        if alike(split, uncut):
+            verdict = "changes nothing that the spread would tell"
+        else:
+            verdict = "helps" if split.y < uncut.y else "does not help"
         return (
             f"Splitting a lone sequence {verdict} on this machine: at T = {at}, {best} parts took "
-            f"{seconds_text(alone[best])}, the whole cache {seconds_text(alone[1])}"
+            f"{seconds_text(split.y)}, the whole cache {seconds_text(uncut.y)}"
         )
     heads, most = scene.model.heads, PARTS[-1]
     predicted = {parts: device.seconds(scene.model, 1, context(scene), parts) for parts in PARTS}

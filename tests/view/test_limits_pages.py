@@ -1,8 +1,6 @@
-"""The pages on limits, on batches and on this machine: their numbers are those of lab.cost."""
+"""The roofline, the whole model, and every control of the pages on limits and on this machine."""
 
-import io
 import json
-import zipfile
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -10,29 +8,25 @@ from pathlib import Path
 import pytest
 
 from lab import runs
-from lab.cost import attention_bound, catalog, kv_bytes
+from lab.cost import attention_bound, catalog
 from lab.cost.budget import budget
 from lab.cost.chapter_card import SHEET_ID, sheet_calibration
-from lab.cost.chapter_score import decode_cells, gpt2_cells
-from lab.cost.predict import ARITHMETIC, LAUNCH
+from lab.cost.chapter_score import gpt2_cells
+from lab.cost.predict import LAUNCH
 from lab.cost.prediction_model import predict_gpt2
-from lab.cost.score import score
 from lab.cost.shapes import Workload
 from lab.measure import jobs
 from lab.view import (
-    agreement,
     calibrations,
     measure_panel,
     modules,
     roofline,
-    run_files,
     scenario,
-    step_bars,
     tensor_sizes,
 )
 from lab.view.axes import TOKENS
-from lab.view.format import bytes_text, scaled, seconds_text, share
-from tests.view.pages import chart, faults, line, open_page, pairs, sweep, words
+from lab.view.format import bytes_text, seconds_text, share
+from tests.view.pages import chart, line, open_page, pairs, sweep, words
 
 FILES = ("roofline", "whole_model", "batch_and_bandwidth", "my_machine")
 OPTIONS = {
@@ -56,62 +50,6 @@ def _no_child_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(jobs, "machine", lambda: None)
     monkeypatch.setenv("LAB_HOME", str(tmp_path))
     measure_panel.registry.clear()
-
-
-def decode_points() -> list[runs.Point]:
-    return [point for point in CHAPTER.points if point.experiment == "decode"]
-
-
-def test_bandwidth_points_are_cache_over_recorded_time() -> None:
-    at = open_page("batch_and_bandwidth")
-    expected = {
-        (point.batch, kv_bytes(point.batch, 1, 12, point.kv_len, 64, 2) / point.timing.median_s)
-        for point in decode_points()
-        if point.timing
-    }
-    assert {(row["x"], row["y"]) for row in chart(at)[1]["points"]} == expected
-    one, many = (kv_bytes(b, 1, 12, 1024, 64, 2) / seconds for b, seconds in ((1, 64.7e-6), (16, 205e-6)))
-    heading = at.main.get("subheader")[0].value
-    assert scaled(one, "B/s") in heading
-    assert scaled(many, "B/s") in heading
-    assert scaled(278e9, "B/s") in heading
-
-
-def test_bandwidth_lines_are_the_predictor_on_the_chapters_card() -> None:
-    at = open_page("batch_and_bandwidth")
-    cells = {
-        cell.label: cell for cell in decode_cells(calibrations.chapter_figures(), catalog.card(SHEET_ID))
-    }
-    drawn = line(at, "chosen")
-    predicted = {round(kv_bytes(int(b), 1, 12, 1024, 64, 2) / rate, 12) for b, rate in drawn.items()}
-    of_cells = {
-        round(cell.predicted, 12) for label, cell in cells.items() if "1024" in label.replace(",", "")
-    }
-    assert of_cells
-    assert of_cells <= predicted
-
-
-def test_a_steps_parts_are_its_traffic_and_its_products() -> None:
-    limits = calibrations.ceilings_of(calibrations.of_chapter("fp16"))
-    one = step_bars.step(GPT2, 1, 1024, "fp16", limits)
-    assert one.cache.terms[0].bytes_moved == kv_bytes(1, 12, 12, 1024, 64, 2)
-    assert one.seconds == pytest.approx(
-        (one.weights.terms[0].bytes_moved + one.cache.terms[0].bytes_moved) / 278e9
-    )
-    flops = one.weights.terms[0].flops + one.cache.terms[0].flops
-    assert flops == budget(GPT2, Workload(1, 1024, 1, "fp16", True)).matmul_flops
-    assert step_bars.step(GPT2, 1024, 1024, "fp16", limits).weights.limited_by == ARITHMETIC
-
-
-def test_splitting_is_called_a_hypothesis_until_it_was_measured() -> None:
-    at = open_page("batch_and_bandwidth", batch_and_bandwidth_shown="split", context=16384)
-    calibration = calibrations.of_chapter("fp16")
-    assert calibration is not None
-    assert "hypothesis" in at.main.get("subheader")[0].value
-    drawn = line(at, "reference_1")
-    assert drawn[1] == pytest.approx(1007e-6)
-    assert drawn[8] < drawn[1] / 4
-    assert chart(at)[1]["points"] == []
 
 
 def test_whole_model_bars_are_predicted_modules_that_add_up() -> None:
@@ -205,69 +143,6 @@ def test_recorded_points_stay_below_their_roof() -> None:
     marks = roofline.marks(scene, roof, [CHAPTER], recorded=True, causal=True)
     assert {mark.series for mark in marks} == set(roofline.LABELS)
     assert all(mark.y <= roofline.attainable(mark.x, roof.limits) for mark in marks)
-
-
-def test_agreement_scores_the_chapter_without_the_cells_that_gave_constants() -> None:
-    pairs = agreement.pairs([CHAPTER], agreement.TIME)
-    fitted = [pair for pair in pairs if pair.cell.role == agreement.FITTED]
-    assert len(fitted) == 4
-    found = agreement.scored(pairs, 0.2)
-    assert found == score([pair.cell for pair in pairs], 0.2)
-    at = open_page("my_machine")
-    heading = at.main.get("subheader")[0].value
-    assert f"{found.cells - len(found.misses)} of {found.cells} predicted times" in heading
-    assert {(row["x"], row["y"]) for row in chart(at)[1]["points"]} == {
-        (pair.cell.predicted, pair.cell.measured) for pair in pairs
-    }
-
-
-def test_recorded_peaks_are_paired_with_their_predictions() -> None:
-    pairs = agreement.pairs([CHAPTER], agreement.PEAK)
-    assert {pair.point.implementation for pair in pairs} == {"naive", "math", "efficient"}
-    assert agreement.scored(pairs, 0.2).mean_absolute_error < 0.2
-
-
-class File:
-    """A file as the browser sends it."""
-
-    def __init__(self, name: str, content: bytes) -> None:
-        self.name, self._content = name, content
-
-    def getvalue(self) -> bytes:
-        return self._content
-
-
-def test_uploads_are_read_or_refused_in_a_sentence() -> None:
-    good = File("good.json", runs.to_text(CHAPTER).encode())
-    found, refusals = run_files.read([good, File("bad.json", b"{"), File("other.json", b"[1]")])
-    assert found == [CHAPTER]
-    assert len(refusals) == 2
-    assert refusals[0].startswith("bad.json is damaged")
-    assert refusals[1].startswith("other.json is not a run file")
-
-
-def test_an_archive_loads_back() -> None:
-    with zipfile.ZipFile(io.BytesIO(run_files.archive([CHAPTER]))) as file:
-        assert runs.from_text(file.read(f"{CHAPTER.run_id}.json")) == CHAPTER
-        assert file.read(f"{CHAPTER.run_id}.csv").count(b"\n") == len(CHAPTER.points) + 1
-
-
-def test_words_of_a_run_file_are_escaped() -> None:
-    assert "<script>" not in run_files.legend([("#000000", "●", "<script>alert(1)</script>")])
-
-
-def test_runs_kept_here_stand_beside_the_recorded_one() -> None:
-    own = replace(
-        CHAPTER,
-        run_id="mine",
-        recorded_on=None,
-        points=CHAPTER.points[:9],
-        created_utc="2026-01-31T12:00:00Z",
-    )
-    runs.save(own)
-    at = open_page("my_machine")
-    assert faults(at) == []
-    assert at.multiselect[0].value == ["mine", CHAPTER.run_id]
 
 
 def _scene() -> scenario.Scenario:
