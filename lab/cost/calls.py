@@ -18,7 +18,9 @@ DEVICES = ("cpu", "cuda")
 class AttentionCall:
     """The shape of softmax(QKᵀ/√d)V for a batch; queries are the last q_len positions when causal.
 
-    `threads` matters for CPU scratch only. `device` is the kind of device, "cpu" or "cuda".
+    `threads` matters for CPU scratch only. `device` is the kind of device, "cpu" or "cuda". `cold`: K and V come from
+    memory, not from a cache that kept them since the last call, as in a decode step of a model whose weights are read
+    in between; it matters for predicted times of one query only.
     """
 
     batch: int
@@ -31,6 +33,7 @@ class AttentionCall:
     causal: bool
     threads: int = 1
     device: str = "cpu"
+    cold: bool = False
 
     def __post_init__(self) -> None:
         """Check every size and name."""

@@ -13,7 +13,13 @@ from dataclasses import dataclass
 from lab.cost.calibration import Calibration
 from lab.cost.calls import AttentionCall, check_implementation
 from lab.cost.prediction_fused import decode_term, fused_term, merge_term
-from lab.cost.prediction_terms import Term, calibrated_head_dims, operation_term, start_term
+from lab.cost.prediction_terms import (
+    Term,
+    calibrated_head_dims,
+    has_cold_rates,
+    operation_term,
+    start_term,
+)
 from lab.cost.traffic import operations
 
 FUSED = ("flash", "efficient")
@@ -62,6 +68,7 @@ def predict_attention(
     head_dim: int,
     causal: bool,
     splits: int = 1,
+    cold: bool = False,
 ) -> Prediction:
     """Predict the time of one inference call, inputs in the calibration's dtype.
 
@@ -76,6 +83,7 @@ def predict_attention(
         head_dim: width of a head.
         causal: whether a causal mask is applied.
         splits: parts that a fused decode step cuts each head's cache into.
+        cold: whether one query's K and V come from memory, not from a cache that kept them since the last call.
 
     Returns:
         The prediction with one term an operation.
@@ -95,6 +103,7 @@ def predict_attention(
         causal=causal,
         threads=calibration.threads or 1,
         device=calibration.device_kind,
+        cold=cold,
     )
     check_implementation(implementation, call)
     decode = implementation in FUSED and q_len == 1
@@ -135,6 +144,8 @@ def _notes(
 ) -> tuple[str, ...]:
     """Say what the calibration did not measure for this call."""
     notes = []
+    if call.cold and call.q_len == 1 and calibration.elements and not has_cold_rates(calibration):
+        notes.append("what one query reads was calibrated in a warm cache alone: calibrate again")
     if implementation in FUSED:
         if decode and implementation not in calibration.decode:
             notes.append("no streaming rate is known: the bandwidth alone, a lower bound")

@@ -7,7 +7,7 @@ import re
 
 from lab.cost.calibration import Calibration, DecodeRate
 from lab.cost.calls import AttentionCall
-from lab.cost.prediction_terms import ARITHMETIC, BANDWIDTH, LAUNCH, Term, with_overhead
+from lab.cost.prediction_terms import ARITHMETIC, BANDWIDTH, COLD, LAUNCH, Term, with_overhead
 from lab.cost.tiles import Tile, cpu_tile, cuda_tile, schedule_of, slot_pairs, waves
 from lab.cost.traffic import Operation
 
@@ -62,7 +62,7 @@ def decode_term(implementation: str, call: AttentionCall, calibration: Calibrati
 
     Args:
         implementation: "flash" or "efficient".
-        call: the shape; q_len is 1.
+        call: the shape; q_len is 1. A cold one streams from memory where the calibration measured that.
         calibration: in the dtype of the call.
         splits: parts that each head's cache is cut into, each a work item of its own.
 
@@ -72,7 +72,8 @@ def decode_term(implementation: str, call: AttentionCall, calibration: Calibrati
     """
     stored = 2 * call.keys * call.element
     flops = 4 * call.batch * call.heads * call.kv_len * call.head_dim
-    rate = calibration.decode.get(implementation)
+    warm = calibration.decode.get(implementation)
+    rate = calibration.decode.get(f"{implementation}{COLD}", warm) if call.cold else warm
     times = {BANDWIDTH: stored / calibration.bandwidth.at(stored)}
     if rate is not None:
         times = _streaming(rate, stored, call, splits, times[BANDWIDTH])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 from lab.cost.calibration import Calibration
 from lab.cost.formulas import element_bytes
@@ -95,7 +96,7 @@ def _check(model: ModelShape, tokens: int, attention: str, logits: str) -> None:
 
 def _attention(attention: str, model: ModelShape, batch: int, tokens: int, calibration: Calibration) -> Term:
     """Price attention itself: SDPA's kernel, or the passes of eager attention."""
-    shape = {
+    shape: dict[str, Any] = {
         "batch": batch,
         "heads": model.heads,
         "kv_heads": model.kv_heads,

@@ -20,6 +20,8 @@ from lab.cost.traffic import Operation
 
 ARITHMETIC, BANDWIDTH, ELEMENTS, LAUNCH = "arithmetic", "bandwidth", "elements", "launch"
 PARALLELISM = "parallelism"
+COLD = " cold"
+"""Ends the name of a rate at which one query's keys and values are read from memory."""
 
 # The micro-benchmark that prices each elementwise pass of lab.cost.traffic.
 KINDS = {
@@ -86,11 +88,13 @@ def operation_term(
     moved = step.read_bytes + step.written_bytes
     if step.flops:
         form = "qk" if step.name == "QKᵀ" else "pv"
-        seconds, limited_by = _product(form, step.flops, moved, call, used)
+        seconds, limited_by = _product(implementation, form, step.flops, moved, call, used)
         elements = 0
     else:
         kind = "mul_" if implementation == "naive_inplace" and step.name == "scale" else KINDS[step.name]
         elements = pass_elements(step.name, call)
+        if _reads_memory(step.name, call) and f"{kind}{COLD}" in used.elements:
+            kind += COLD
         seconds, limited_by = elementwise_seconds(kind, elements, moved, used)
     seconds, limited_by = with_overhead(seconds, limited_by, used)
     return Term(step.name, step.flops, moved, elements, seconds, limited_by)
@@ -165,16 +169,40 @@ def _working_calibration(
     return calibration.in_dtype("fp32")
 
 
+def has_cold_rates(calibration: Calibration) -> bool:
+    """Say whether the calibration measured what one query reads from memory."""
+    return any(name.partition("/")[0].endswith(COLD) for name in calibration.matmuls)
+
+
+def _reads_memory(name: str, call: AttentionCall) -> bool:
+    """Whether a pass of the math kernel is the one that takes K and V from memory; later ones find its copies."""
+    first = "promote q, k, v" if call.promoted else "repeat k, v" if call.grouped else "scale k"
+    return call.cold and call.q_len == 1 and name == first
+
+
 def _product(
-    form: str, flops: int, moved: int, call: AttentionCall, calibration: Calibration
+    implementation: str, form: str, flops: int, moved: int, call: AttentionCall, calibration: Calibration
 ) -> tuple[float, str]:
-    curve = product_curve(f"{form}1" if call.q_len == 1 else form, call.head_dim, calibration)
+    """Price a product; with one query by the rate of reading K or V once, however many heads share it.
+
+    Naive attention folds the query heads of a group into the rows of one product; the math kernel repeats K and V.
+    """
     arithmetic = flops / calibration.matmul.value
     traffic = moved / calibration.bandwidth.at(moved)
     limited_by = ARITHMETIC if arithmetic >= traffic else BANDWIDTH
-    if curve is None:
+    many = product_curve(form, call.head_dim, calibration)
+    if call.q_len > 1:
+        return (arithmetic + traffic if many is None else flops / many.at(call.scores)), limited_by
+    copied = implementation == "math" and (call.promoted or call.grouped or form == "qk")
+    one = product_curve(f"{form}1", call.head_dim, calibration)
+    if call.cold and not copied:
+        one = product_curve(f"{form}1{COLD}", call.head_dim, calibration) or one
+    if one is None:
         return arithmetic + traffic, limited_by
-    return flops / curve.at(call.scores), limited_by
+    rows = 1 if implementation == "math" else call.heads // call.kv_heads
+    reading = flops / rows / one.at(call.scores / rows)
+    computing = flops / many.at(call.scores) if many is not None and rows > 1 else 0.0
+    return max(reading, computing), BANDWIDTH if reading > computing and rows > 1 else limited_by
 
 
 def calibrated_head_dims(calibration: Calibration, form: str = "qk") -> list[int]:

@@ -12,6 +12,7 @@ import torch
 from lab.cost.calibration import Calibration
 from lab.measure import allocator
 from lab.measure.calibrator import Calibrator
+from lab.measure.cells import COLD_FACTOR, UNKNOWN_CACHE_BYTES
 from lab.measure.device import DTYPES, Call, Device
 from lab.measure.gate import Gate
 from lab.measure.microbenchmarks import Setting
@@ -96,6 +97,7 @@ def calibrate(
             stopwatch,
             device_name=device.name(),
             slots=slots,
+            cached_bytes=COLD_FACTOR * (device.last_cache_bytes() or UNKNOWN_CACHE_BYTES),
             compute_capability=identity.get("compute_capability"),
             tell=tell,
         )

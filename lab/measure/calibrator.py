@@ -12,11 +12,13 @@ from dataclasses import replace
 from functools import partial
 
 import torch
+from torch import Tensor
 
 from lab.cost.calibration import Calibration, DecodeRate
 from lab.cost.calls import AttentionCall
 from lab.cost.prediction import predict_attention
 from lab.cost.prediction_fused import fused_tile
+from lab.cost.prediction_terms import COLD
 from lab.cost.rates import Constant, Curve
 from lab.measure.device import DTYPES
 from lab.measure.microbenchmarks import (
@@ -28,19 +30,23 @@ from lab.measure.microbenchmarks import (
     MODEL_TOKENS,
     MODEL_WIDTH,
     SQUARE,
+    STREAMED,
     Call,
     Setting,
     backends,
+    cold_calls,
     copy_call,
     fused_call,
     lengths,
     mask_calls,
+    memory_pool,
     model_calls,
     product_calls,
     score_calls,
     square_call,
     start_call,
     step_calls,
+    stream_call,
     tiny_calls,
 )
 
@@ -56,6 +62,7 @@ class Calibrator:
         stopwatch: times calls.
         device_name: as printed beside predictions.
         slots: fused blocks that run at a time: CPU threads or multiprocessors.
+        cached_bytes: what no cache of the device holds: its last cache, several times over.
         compute_capability: of a CUDA card.
         tell: called with a few words before each step.
     """
@@ -67,11 +74,13 @@ class Calibrator:
         *,
         device_name: str,
         slots: int,
+        cached_bytes: int,
         compute_capability: str | None = None,
         tell: Callable[[str], None] = lambda what: None,
     ) -> None:
         self.setting, self.stopwatch, self.tell = setting, stopwatch, tell
         self.device_name, self.slots, self.compute_capability = device_name, slots, compute_capability
+        self.cached_bytes = cached_bytes
         self.kind = "cpu" if setting.device.type == "cpu" else "cuda"
         self.dtype = next(name for name, dtype in DTYPES.items() if dtype == setting.dtype)
         self.start_s = self._seconds(start_call(setting))
@@ -89,13 +98,15 @@ class Calibrator:
         calibration = self._ceilings()
         self.tell(f"{self.dtype}: attention's passes one by one")
         linear, passes = self._model()
-        matmuls, elements = self._products() | linear, self._elements() | passes
+        pool = memory_pool(self.setting, self.cached_bytes)
+        cold, first_reads = self._cold(pool)
+        matmuls, elements = self._products() | cold | linear, self._elements() | first_reads | passes
         calibration = replace(calibration, matmuls=matmuls, elements=elements)
         self.tell(f"{self.dtype}: fused kernels")
         kernels = self._kernels(self.setting)
         calibration = replace(calibration, starts=self._starts(kernels))
         calibration = replace(calibration, fused=self._fused(calibration, kernels))
-        calibration = replace(calibration, decode=self._decode(calibration, kernels))
+        calibration = replace(calibration, decode=self._decode(calibration, kernels, pool))
         if self.setting.narrow:
             calibration = replace(calibration, wide=wide or self._wide().run())
         return calibration
@@ -115,8 +126,8 @@ class Calibrator:
         shapes = len(CPU_FUSED if self.kind == "cpu" else CUDA_FUSED)
         of_lengths = 3 * len(lengths(setting))  # products, passes over scores, passes over masks
         once = 4  # the start of an operation, copies, the square product, calls on next to nothing
-        fused = len(self._kernels(setting)) * (shapes + 1)  # whole tiles, and a decode step
-        return once + len(MODEL_TOKENS) + of_lengths + len(DECODE_LENGTHS) + fused
+        fused = len(self._kernels(setting)) * (shapes + 2)  # whole tiles, and two decode steps
+        return once + len(MODEL_TOKENS) + of_lengths + 2 * len(DECODE_LENGTHS) + fused
 
     def _kernels(self, setting: Setting) -> list[str]:
         """List the fused kernels whose tiles are known: not those of another maker's card."""
@@ -130,6 +141,7 @@ class Calibrator:
             self.stopwatch,
             device_name=self.device_name,
             slots=self.slots,
+            cached_bytes=self.cached_bytes,
             compute_capability=self.compute_capability,
             tell=self.tell,
         )
@@ -223,27 +235,55 @@ class Calibrator:
         source = "micro-benchmark: the whole call on 2 keys"
         return {name: Constant(seconds, "s", source) for name, seconds in times.items()}
 
-    def _decode(self, calibration: Calibration, kernels: Iterable[str]) -> dict[str, DecodeRate]:
-        """Measure what one work item streams, and what all of them stream together."""
+    def _cold(self, pool: Tensor) -> tuple[dict[str, Curve], dict[str, Curve]]:
+        """Measure the products of a decode step, and the pass before them, over keys that no cache holds."""
+        setting, points = self.setting, defaultdict(list)
+        for keys in DECODE_LENGTHS:
+            scores = setting.heads * keys
+            for name, seconds in self.stopwatch(cold_calls(setting, pool, keys)).items():
+                product = name in ("qk", "pv")
+                work = (2 if product else 1) * scores * setting.head_dim
+                points[name].append((scores if product else work, work / self._net(seconds)))
+        source = f"micro-benchmark: from memory, {setting.heads} heads"
+        matmuls = {
+            f"{form}1{COLD}/{setting.head_dim}": Curve(tuple(points.pop(form)), "scores", "FLOP/s", source)
+            for form in ("qk", "pv")
+        }
+        passes = {
+            f"{kind}{COLD}": Curve(tuple(found), "elements", "elements/s", source)
+            for kind, found in points.items()
+        }
+        return matmuls, passes
+
+    def _decode(
+        self, calibration: Calibration, kernels: Iterable[str], pool: Tensor
+    ) -> dict[str, DecodeRate]:
+        """Measure what one work item streams, and what all of them stream together: from a cache, and from memory."""
         setting, rates = self.setting, {}
-        few, many = (1, DECODE_LENGTHS[1]), (4, DECODE_LENGTHS[2])
+        sizes = ((1, DECODE_LENGTHS[1]), STREAMED)
         for backend in kernels:
-            calls = {size: fused_call(setting, backend, size[0], 1, size[1]) for size in (few, many)}
-            times = self.stopwatch({str(size): call for size, call in calls.items()})
-            start_s = calibration.starts[backend].value
-            net = {size: self._net(times[str(size)], start_s) for size in calls}
-            head_bytes = 2 * setting.head_dim * setting.dtype.itemsize
-            rounds = -(-setting.heads // self.slots) if self.kind == "cpu" else 1
-            item = rounds * few[1] * head_bytes / net[few]
-            stored = many[0] * setting.heads * many[1] * head_bytes
-            share = stored / net[many] / calibration.bandwidth.at(stored)
-            source = "micro-benchmark: {}, one query, batch {}, {} keys"
-            rates[backend] = DecodeRate(
-                item=Constant(item, "bytes/s", source.format(backend, *few)),
-                fraction=Constant(share, "1", source.format(backend, *many)),
-                slots=calibration.slots if self.kind == "cpu" else None,
-            )
+            warm = {size: fused_call(setting, backend, size[0], 1, size[1]) for size in sizes}
+            cold = {size: stream_call(setting, backend, pool, *size) for size in sizes}
+            for name, where, calls in ((backend, "", warm), (f"{backend}{COLD}", " from memory", cold)):
+                times = self.stopwatch({str(size): call for size, call in calls.items()})
+                start_s = calibration.starts[backend].value
+                few_s, many_s = (self._net(times[str(size)], start_s) for size in sizes)
+                rates[name] = self._streaming(calibration, backend + where, few_s, many_s)
         return rates
+
+    def _streaming(self, calibration: Calibration, kernel: str, few_s: float, many_s: float) -> DecodeRate:
+        """Turn the times of a small decode step and of a large one into the rates of an item and of all."""
+        setting, few, many = self.setting, (1, DECODE_LENGTHS[1]), STREAMED
+        head_bytes = 2 * setting.head_dim * setting.dtype.itemsize
+        rounds = -(-setting.heads // self.slots) if self.kind == "cpu" else 1
+        stored = many[0] * setting.heads * many[1] * head_bytes
+        source = f"micro-benchmark: {kernel}, one query, batch {{}}, {{}} keys"
+        share = stored / many_s / calibration.bandwidth.at(stored)
+        return DecodeRate(
+            item=Constant(rounds * few[1] * head_bytes / few_s, "bytes/s", source.format(*few)),
+            fraction=Constant(share, "1", source.format(*many)),
+            slots=calibration.slots if self.kind == "cpu" else None,
+        )
 
     def _shape(self, batch: int, queries: int, keys: int) -> dict:
         heads = self.setting.heads

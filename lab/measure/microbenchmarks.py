@@ -24,6 +24,10 @@ Call = Callable[[], object]
 LENGTHS = (192, 384, 768, 1536)
 LENGTHS_16_BIT = (*LENGTHS, 2304)  # a tensor that no cache holds takes more elements
 DECODE_LENGTHS = (96, 768, 6144, 24576)
+STREAMED = (
+    4,
+    DECODE_LENGTHS[2],
+)  # batch and keys: the most that a decode step of a fused kernel streams here
 COPY_BYTES = tuple(2**power for power in (20, 22, 24, 26, 28))  # read plus written
 SQUARE = {"cpu": 1536, "cuda": 6144}
 
@@ -99,6 +103,65 @@ def step_calls(setting: Setting, keys: int) -> dict[str, Call]:
         return lambda: next(order)()
 
     return {form: in_turn(form) for form in turns[0]}
+
+
+def memory_pool(setting: Setting, cached_bytes: int) -> Tensor:
+    """Draw numbers that no cache holds, from which keys and values of any length are cut.
+
+    Args:
+        setting: where they lie.
+        cached_bytes: what the caches hold, several times over.
+
+    Returns:
+        One row of numbers: as many as that, and at least the keys and values of what `fused_call` streams at most.
+    """
+    largest = 2 * STREAMED[0] * setting.heads * STREAMED[1] * setting.head_dim
+    return setting.random(max(cached_bytes // setting.dtype.itemsize, largest))
+
+
+def from_memory(setting: Setting, pool: Tensor, keys: int, batch: int = 1) -> list[Tensor]:
+    """Cut keys or values out of a pool: sets that, taken in turn, no cache holds.
+
+    Args:
+        setting: heads and width.
+        pool: from `memory_pool`.
+        keys: of each head.
+        batch: sequences.
+    """
+    shape = (batch, setting.heads, keys, setting.head_dim)
+    size = math.prod(shape)
+    return [pool[first : first + size].view(shape) for first in range(0, pool.numel() - size + 1, size)]
+
+
+def cold_calls(setting: Setting, pool: Tensor, keys: int) -> dict[str, Call]:
+    """Give what first touches the cache of a decode step, each call on keys or values that no cache holds.
+
+    Args:
+        setting: where they run.
+        pool: from `memory_pool`.
+        keys: of each head.
+
+    Returns:
+        The products "qk" and "pv", and the passes that the math kernel begins with: "promote" in a narrow type, else
+        "mul".
+    """
+    stored = cycle(from_memory(setting, pool, keys))
+    query = setting.random(1, setting.heads, 1, setting.head_dim)
+    weights = torch.softmax(setting.random(1, setting.heads, 1, keys), dim=-1)
+    calls: dict[str, Call] = {
+        "qk": lambda: query @ next(stored).transpose(-2, -1),
+        "pv": lambda: weights @ next(stored),
+    }
+    if setting.narrow:
+        return calls | {"promote": lambda: next(stored).to(setting.wide)}
+    return calls | {"mul": lambda: next(stored) * 0.125}
+
+
+def stream_call(setting: Setting, backend: str, pool: Tensor, batch: int, keys: int) -> Call:
+    """Give a decode step of one of PyTorch's kernels that takes its keys and values from memory."""
+    query = setting.random(batch, setting.heads, 1, setting.head_dim)
+    stored = cycle(from_memory(setting, pool, keys, batch))
+    return lambda: sdpa(query, next(stored), next(stored), backend=backend, causal=False)
 
 
 def score_calls(setting: Setting, length: int) -> dict[str, Call]:

@@ -141,7 +141,7 @@ def predict_point(point: Point, calibration: Calibration) -> Prediction | None:
         return None
     shape = {field: value for field, value in point.shape.items() if field != "dtype"}  # the calibration's
     try:
-        return predict_attention(name, calibration, **shape)
+        return predict_attention(name, calibration, **shape, cold=point.cache == "cold")
     except ValueError:
         return None
 

@@ -60,7 +60,7 @@ class DecodeDevice:
             return None
         return predict_attention(
             self.kernel, self.calibration, batch=batch, heads=model.heads, kv_heads=model.kv_heads, q_len=1,
-            kv_len=context, head_dim=model.head_dim, causal=True, splits=splits,
+            kv_len=context, head_dim=model.head_dim, causal=True, splits=splits, cold=True,
         )  # fmt: skip
 
     def seconds(self, model: ModelShape, batch: int, context: int, splits: int = 1) -> float | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import Any
 
 from lab.cost.calibration import Calibration
 from lab.cost.predict import Ceilings, attention_bound
@@ -68,7 +69,7 @@ class Forecast:
             head_dim: width of a head.
             causal: whether the mask applies.
         """
-        shape = {
+        shape: dict[str, Any] = {
             "batch": batch, "heads": heads, "kv_heads": kv_heads, "q_len": q_len, "kv_len": kv_len,
             "head_dim": head_dim,
         }  # fmt: skip

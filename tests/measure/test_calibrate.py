@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from lab.cost.calibration import Calibration
-from lab.cost.prediction_terms import KINDS
+from lab.cost.prediction_terms import COLD, KINDS
 from lab.cost.traffic import operations
 from lab.measure import calibrate as module
 from lab.measure import calibrator, microbenchmarks
@@ -14,7 +14,17 @@ from lab.measure.calibrate import ROUNDS, TRIES, Tally, calibrate, quiet_seconds
 from lab.measure.calibrator import Calibrator
 from lab.measure.device import DTYPES, Device
 from lab.measure.gate import Gate
-from lab.measure.microbenchmarks import CPU_FUSED, Setting, lengths, mask_calls, product_calls, score_calls
+from lab.measure.microbenchmarks import (
+    CPU_FUSED,
+    Setting,
+    cold_calls,
+    from_memory,
+    lengths,
+    mask_calls,
+    memory_pool,
+    product_calls,
+    score_calls,
+)
 from lab.measure.quiet import Quiet
 from lab.measure.samples import Samples
 
@@ -34,6 +44,8 @@ def small(monkeypatch):
     monkeypatch.setattr(microbenchmarks, "LENGTHS_16_BIT", (4, 6, 8))
     monkeypatch.setattr(calibrator, "COPY_BYTES", (64, 256))
     monkeypatch.setattr(calibrator, "DECODE_LENGTHS", (4, 8, 16))
+    for module in (calibrator, microbenchmarks):
+        monkeypatch.setattr(module, "STREAMED", (4, 16))
     monkeypatch.setattr(calibrator, "SQUARE", {"cpu": 8, "cuda": 8})
 
 
@@ -49,7 +61,7 @@ def calibrated(dtype: str, seconds: float = 1e-3, start: float = 1e-12) -> Calib
 
     STARTED.clear()
     with torch.inference_mode():
-        made = Calibrator(setting(dtype), stopwatch, device_name="test", slots=2)
+        made = Calibrator(setting(dtype), stopwatch, device_name="test", slots=2, cached_bytes=4096)
         found = made.run()
         assert made.steps() == len(STARTED)  # the plan of a progress bar
         own = made.steps(found)  # a wide calibration is there already
@@ -66,12 +78,17 @@ def test_rates_are_the_counted_work_over_the_time(small, dtype: str) -> None:
         assert dict(found.matmuls[f"{form}/{HEAD_DIM}"].points) == pytest.approx(
             {HEADS * n * n: 2 * HEADS * n * n * HEAD_DIM / 1e-3 for n in (4, 6, 8)}
         )
-        assert dict(found.matmuls[f"{form}1/{HEAD_DIM}"].points) == pytest.approx(
-            {HEADS * n: 2 * HEADS * n * HEAD_DIM / 1e-3 for n in (4, 8, 16)}
-        )
+        for cache in ("", COLD):
+            assert dict(found.matmuls[f"{form}1{cache}/{HEAD_DIM}"].points) == pytest.approx(
+                {HEADS * n: 2 * HEADS * n * HEAD_DIM / 1e-3 for n in (4, 8, 16)}
+            )
+    first = found.elements[("promote" if setting(dtype).narrow else "mul") + COLD]
+    assert dict(first.points) == pytest.approx(
+        {HEADS * n * HEAD_DIM: HEADS * n * HEAD_DIM / 1e-3 for n in (4, 8, 16)}
+    )
     for kind, curve in found.elements.items():
         heads = 1 if kind in ("ones", "tril", "not", "where_mask") else HEADS
-        if kind not in microbenchmarks.MODEL_KINDS:
+        if kind not in microbenchmarks.MODEL_KINDS and not kind.endswith(COLD):
             assert dict(curve.points) == pytest.approx(
                 {heads * n * n: heads * n * n / 1e-3 for n in (4, 6, 8)}
             )
@@ -129,6 +146,28 @@ def test_calls_have_the_sizes_they_are_named_for() -> None:
         products = product_calls(setting(), 3, 5)
         assert products["qk"]().shape == (1, HEADS, 3, 5)
         assert products["pv"]().shape == (1, HEADS, 3, HEAD_DIM)
+
+
+def test_keys_from_memory_are_as_many_as_no_cache_holds() -> None:
+    pool = memory_pool(setting(), 2**20)
+    assert pool.numel() * 4 >= 2**20
+    batch, keys = microbenchmarks.STREAMED
+    assert len(from_memory(setting(), pool, keys, batch)) >= 2  # keys and values of one step
+    sets = from_memory(setting(), pool, 96)
+    assert {each.shape for each in sets} == {(1, HEADS, 96, HEAD_DIM)}
+    assert len({each.data_ptr() for each in sets}) == len(sets)
+    assert sum(each.numel() for each in sets) > pool.numel() - sets[0].numel()
+
+
+def test_every_cold_call_takes_the_next_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(microbenchmarks, "STREAMED", (1, 8))
+    pool = memory_pool(setting(), 2**14)
+    with torch.inference_mode():
+        outputs = [cold_calls(setting(), pool, 8)["qk"]() for _ in range(2)]
+        calls = cold_calls(setting(), pool, 8)
+        first, second = calls["qk"](), calls["qk"]()
+    assert outputs[0].shape == first.shape
+    assert not torch.equal(first, second)
 
 
 def test_disturbed_calls_are_timed_again_and_the_rest_is_kept(monkeypatch) -> None:
