@@ -242,7 +242,8 @@ both = [
     *masked.marks(timed, points.time_mark, recorded=False),
 ]
 basis_of = {"measured": masked.forecast(run).kind, "recorded": forecasts.BOUND}
-names = {"measured": "this machine", "recorded": masked.sides(timed)["reference"][0].name}
+card = ceilings.short_name(scene.recorded) if scene.recorded else "another machine"
+names = {"measured": "this machine", "recorded": card}
 skeleton.gap(
     [flop_counts.gap_text(run, scene)]
     if counting
@@ -266,7 +267,7 @@ skeleton.misconception(
     "with the number of tokens.",
 )
 drawn = [(timed, "this machine")] if timed else []
-drawn += [(scene.recorded, ceilings.short_name(scene.recorded))] if scene.recorded and not counting else []
+drawn += [(scene.recorded, card)] if scene.recorded and not counting else []
 skeleton.limits(
     "FLOPs are counts, not times: formulas, and what PyTorch counts on the modules. "
     + caveats(drawn, ("scaling",))

@@ -87,7 +87,10 @@ def badges(recorded: list[Mark], own: list[Mark], extra: list[str] | None = None
     """What kinds of figures the chart holds."""
     skeleton.badges(
         measured=bool(own), recorded_on=card if scene.recorded and recorded else None,
-        extra=[*skeleton.beyond(scene), *(extra or []), *points.looks(own)],
+        extra=[
+            *skeleton.beyond(scene), *ceilings.stand_in(scene.recorded, scene.dtype), *(extra or []),
+            *points.looks(own),
+        ],
     )  # fmt: skip
 
 
@@ -253,7 +256,7 @@ skeleton.gap(
             )
             for kind, where, basis in (
                 ("measured", "this machine", view.forecast(times_run).kind),
-                ("recorded", limits.name, forecasts.BOUND),
+                ("recorded", card, forecasts.BOUND),
             )
         ],
         REASONS,

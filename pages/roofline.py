@@ -6,6 +6,7 @@ from lab.cost.predict import LAUNCH
 from lab.runs import Run, default_spec
 from lab.view import (
     calibrations,
+    ceilings,
     controls,
     gaps,
     here,
@@ -45,6 +46,13 @@ def own_runs() -> list[Run | None]:
     return [last_run(experiment, scene.device) for experiment in MEASURED_EXPERIMENTS]
 
 
+def place_of(roof: roofline.Roofs) -> str:
+    """Where points under a roof were measured, in words; a data sheet measures nothing."""
+    if device == roofline.RECORDED and scene.recorded is not None:
+        return ceilings.short_name(scene.recorded)
+    return roof.name.removesuffix(" data sheet")
+
+
 def marks_of(roof: roofline.Roofs) -> list[Mark]:
     """The measured points of the device chosen."""
     if device == roofline.HERE:
@@ -80,14 +88,15 @@ def draw(run: Run | None) -> None:
     ways = roofline.ways(scene, roof, causal=causal)
     curves = ways | roofline.roof_lines(roof, ways)
     skeleton.takeaway(takeaway(roof))
-    extra = [] if roof.limits is None or roof.measured else ["No measured roof: the data sheet's"]
+    stand_in = ceilings.stand_in(scene.recorded, scene.dtype) if device == roofline.RECORDED else []
+    extra = [] if roof.limits is None or roof.measured else stand_in or ["No measured roof: the data sheet's"]
     if device == roofline.HERE and calibrations.noise(run):
         extra.append("Noisy calibration: the machine was busy")
     if roofline.latent(scene, roofline.DECODE, roof):
         extra.append("A decode step reads the latent, for all heads at once")
     skeleton.badges(
         measured=device == roofline.HERE and bool(marks or roof.measured),
-        recorded_on=roof.name if device == roofline.RECORDED and marks else None,
+        recorded_on=place_of(roof) if device == roofline.RECORDED and marks else None,
         extra=[*skeleton.beyond(scene), f"Rings: T = {tokens_label(T)}", *extra, *points.looks(marks)],
     )
     rings = placed(roof).values() if roof.limits else ()
@@ -127,11 +136,15 @@ with left:
 with right:
     panel.live(draw)
 
-limits = roof.limits or roofline.roofs(scene, "", None, measured_dtype).limits
-under = roof if roof.limits else roofline.roofs(scene, "", None, measured_dtype)
+under = roof if roof.limits else roofline.roofs(scene, roofline.RECORDED, None, measured_dtype)
+limits = under.limits
 found = placed(under)
+regimes = f"hree regimes under {under.name}: work, traffic and launches, whichever takes longest"
 st.subheader(
-    f"Three regimes under {under.name}: work, traffic and launches, whichever takes longest", anchor=False
+    f"T{regimes}"
+    if roof.limits
+    else f"This machine is not calibrated, so what follows is not its own: t{regimes}",
+    anchor=False,
 )
 rows = [
     {
@@ -157,7 +170,7 @@ if under.call_launch_s:
     launch = f"{seconds_text(under.call_launch_s)} for a whole call"
 else:
     launch = f"{seconds_text(limits.launch_s)} for each pass" if limits.launch_s else "not known"
-st.caption(f"Launch time of {under.name}: {launch}. Its ceilings are {limits.source}.")
+st.caption(f"Launch time of {under.name}: {launch}. Its ceilings: {limits.source}.")
 
 fused, decode = found[FUSED], found[roofline.DECODE]
 skeleton.formula(
@@ -176,9 +189,9 @@ skeleton.formula(
 
 def gap_text(roof: roofline.Roofs) -> str:
     """How far below their line the measured points lie."""
-    marks = marks_of(roof)
+    marks, where = marks_of(roof), place_of(roof)
     if roof.limits is None or not marks:
-        return f"Nothing measured on {roof.name} fits this scenario."
+        return f"Nothing measured on {where} fits this scenario."
     lines = roofline.ways(scene, roof, causal=causal)
 
     def expected(mark: Mark) -> float | None:
@@ -187,15 +200,13 @@ def gap_text(roof: roofline.Roofs) -> str:
     kind = "measured" if device == roofline.HERE else "recorded"
     ratios = gaps.ratios(marks, kind, roofline.LABELS, expected)
     if not ratios:
-        return f"No measured point on {roof.name} has a context of the axis."
+        return f"No measured point on {where} has a context of the axis."
     parts = [
         f"{label}: {share(min(own))} to {share(max(own))}"
         for label in dict.fromkeys(ratio.label for ratio in ratios)
         for own in [[ratio.value for ratio in ratios if ratio.label == label]]
     ]
-    return (
-        f"**{roof.name[:1].upper()}{roof.name[1:]}**, rate reached over the line: {'; '.join(parts)}. {WHY}"
-    )
+    return f"**{where[:1].upper()}{where[1:]}**, rate reached over the line: {'; '.join(parts)}. {WHY}"
 
 
 skeleton.gap([gap_text(roof)])
@@ -209,7 +220,8 @@ skeleton.misconception(
 runs = own_runs() if device == roofline.HERE else [scene.recorded] if device == roofline.RECORDED else []
 skeleton.limits(
     caveats(
-        [(run, roof.name) for run in runs if run and points.has_heads_of(run, model)], ("scaling", "decode")
+        [(run, place_of(roof)) for run in runs if run and points.has_heads_of(run, model)],
+        ("scaling", "decode"),
     )
 )
 skeleton.closing(PAGE)

@@ -45,6 +45,7 @@ scene, palette = scenario.current(), scenario.theme()
 model = scene.model
 measured_dtype, dtype_reason = here.measured_type(scene.dtype, scene.device)
 reference = ceilings.reference(scene.recorded, scene.dtype)
+recorded_on = ceilings.short_name(scene.recorded) if scene.recorded else reference.name
 view = prompt.Prompt(scene, True, measured_dtype)
 
 
@@ -70,7 +71,7 @@ def takeaway(recorded: list[Mark], own: list[Mark]) -> str:
     here_said = verdict.against(own, f"{NAIVE}_here", f"{FUSED}_here", "on this machine")
     if here_said:
         return here_said
-    said = verdict.against(recorded, f"{NAIVE}_reference", f"{FUSED}_reference", f"on {reference.name}") or (
+    said = verdict.against(recorded, f"{NAIVE}_reference", f"{FUSED}_reference", f"on {recorded_on}") or (
         f"At T = {tokens_label(scene.context)} the ceilings of {reference.name} allow naive attention "
         f"{at_best(NAIVE)} and SDPA {at_best(FUSED)} at best"
     )
@@ -85,8 +86,13 @@ def draw(run: Run | None) -> None:
     skeleton.takeaway(takeaway(recorded, own))
     skeleton.badges(
         measured=bool(own),
-        recorded_on=ceilings.short_name(scene.recorded) if scene.recorded and recorded else None,
-        extra=[*skeleton.beyond(scene), *view.forecast(run).badges, *points.looks(own)],
+        recorded_on=recorded_on if recorded else None,
+        extra=[
+            *skeleton.beyond(scene),
+            *ceilings.stand_in(scene.recorded, scene.dtype),
+            *view.forecast(run).badges,
+            *points.looks(own),
+        ],
     )
     x = tokens_axis("context T (tokens)", linear_up_to=scene.context if linear else None, room=0.18)
     top = [y for curve in curves.values() for _, y in curve]
@@ -154,8 +160,8 @@ skeleton.formula(
         rf"t_\text{{SDPA}} \ge {latex.time(view.bound(f'{FUSED}_reference', scene.context, None))}",
     ],
 )
-st.caption(f"Ceilings: {reference.name}. {reference.source}. A bound, not a forecast.")
-if scene.recorded and ceilings.short_name(scene.recorded) == skeleton.CHAPTERS_CARD:
+st.caption(f"Ceilings: {reference.name} ({reference.source}). A bound, not a forecast.")
+if recorded_on == skeleton.CHAPTERS_CARD:
     st.caption(glossary.says(skeleton.CHAPTERS_TERM))
 
 run = panel.run()
@@ -166,7 +172,7 @@ skeleton.gap(
     gaps.times_texts(
         (
             (gaps.ratios(both, "measured", prompt.LABELS, expected), "this machine", view.forecast(run).kind),
-            (gaps.ratios(both, "recorded", prompt.LABELS, expected), reference.name, forecasts.BOUND),
+            (gaps.ratios(both, "recorded", prompt.LABELS, expected), recorded_on, forecasts.BOUND),
         ),
         LAUNCH,
     )
@@ -181,6 +187,6 @@ skeleton.misconception(
 )
 drawn = [(run, "this machine")] if run and marks_of(run, recorded=False) else []
 if scene.recorded and marks_of(scene.recorded, recorded=True):
-    drawn.append((scene.recorded, ceilings.short_name(scene.recorded)))
+    drawn.append((scene.recorded, recorded_on))
 skeleton.limits(caveats(drawn, EXPERIMENTS))
 skeleton.closing(PAGE)

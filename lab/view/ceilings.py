@@ -5,6 +5,8 @@ from __future__ import annotations
 from lab.cost import catalog
 from lab.cost.predict import Ceilings
 from lab.runs import Run
+from lab.view import calibrations
+from lab.view.format import whole
 
 # Drawn where the recorded card states no matmul rate for the chosen number type.
 SHEET_CARD = "a100-sxm-80"
@@ -48,7 +50,13 @@ def of_card(card_id: str, dtype: str) -> Ceilings | None:
     flops, bandwidth = card.dense_flops.get(dtype), card.memory_bandwidth_bytes_per_s
     if not flops or not bandwidth:
         return None
-    return Ceilings(f"{card.name} data sheet", "; ".join(card.sources), float(flops), float(bandwidth))
+    return Ceilings(f"{card.name} data sheet", _sources(card), float(flops), float(bandwidth))
+
+
+def _sources(card: catalog.Hardware) -> str:
+    """Where a card's figures can be looked up; its sources are too many to stand under a chart."""
+    count = len(card.sources)
+    return f"{whole(count)} public source{'' if count == 1 else 's'}, listed in lab/data/hardware.json"
 
 
 def of_sheet(run: Run | None, dtype: str) -> Ceilings | None:
@@ -65,10 +73,22 @@ def of_sheet(run: Run | None, dtype: str) -> Ceilings | None:
     return of_card(card_id, dtype) if card_id in catalog.hardware() else None
 
 
-def reference(recorded: Run | None, dtype: str) -> Ceilings:
-    """The ceilings drawn before anything is measured here: the recorded card's, else a data sheet's.
+def of_device(run: Run | None, dtype: str) -> Ceilings | None:
+    """The ceilings of the device that a bundled run was recorded on, as far as any are known of it.
 
-    A published table states no ceilings of its card: then the sheet is that card's, where it names one.
+    Measured on it in this type, else those of its calibration, else of the sheet of the card that it names.
+
+    Args:
+        run: bundled; None for none.
+        dtype: the number type of the matmul rate.
+    """
+    known = calibrations.of_recorded(run, dtype)
+    calibrated = calibrations.ceilings_of(known) if known else None
+    return of_run(run, dtype) or calibrated or of_sheet(run, dtype)
+
+
+def reference(recorded: Run | None, dtype: str) -> Ceilings:
+    """The ceilings drawn before anything is measured here: the recorded device's, else a data sheet's.
 
     Args:
         recorded: the run that the reader compares with.
@@ -77,7 +97,24 @@ def reference(recorded: Run | None, dtype: str) -> Ceilings:
     Raises:
         ValueError: the fallback card states no rate for this type.
     """
-    found = of_run(recorded, dtype) or of_sheet(recorded, dtype) or of_card(SHEET_CARD, dtype)
+    found = of_device(recorded, dtype) or of_card(SHEET_CARD, dtype)
     if found is None:
         raise ValueError(f"the data sheet of {SHEET_CARD} states no {dtype} rate")
     return found
+
+
+def stand_in(recorded: Run | None, dtype: str) -> list[str]:
+    """A badge where the lines are drawn under the sheet of a card that the reader did not choose.
+
+    Args:
+        recorded: the run that the reader compares with.
+        dtype: the scenario's number type.
+    """
+    if of_device(recorded, dtype) is not None:
+        return []
+    name = reference(None, dtype).name
+    return [
+        f"Lines: {name}"
+        if recorded is None
+        else f"{short_name(recorded)} has no {dtype} rate: {name} instead"
+    ]

@@ -56,9 +56,13 @@ def takeaway(view: prompt.Prompt, run: Run | None) -> str:
         f"Counted FLOPs are not time: at T = {tokens_label(int(best.x))} "
         f"{prompt.LABELS[best.series].partition(',')[0]} ran {scaled(best.y, 'FLOP/s')} of them on "
     )
+    recorded = view.scene.recorded
+    where = ceilings.short_name(recorded) if recorded and not own else "this machine"
     if limits is None:  # the run ended before its ceilings were taken
-        return f"{told}this machine, whose matmul rate is not known from this run"
-    return f"{told}{limits.name}, {share(best.y / limits.flops_per_s)} of its matmul rate"
+        return f"{told}{where}, whose matmul rate is not known from this run"
+    if not own and ceilings.of_device(recorded, view.scene.dtype) is None:
+        return f"{told}{where}, whose matmul rate in {view.scene.dtype} is not known"
+    return f"{told}{where}, {share(best.y / limits.flops_per_s)} of its matmul rate"
 
 
 def show(page: str, view: prompt.Prompt, run: Run | None, palette: Palette, *, linear: bool) -> None:
@@ -77,7 +81,11 @@ def show(page: str, view: prompt.Prompt, run: Run | None, palette: Palette, *, l
     skeleton.badges(
         measured=bool(own),
         recorded_on=ceilings.short_name(scene.recorded) if scene.recorded and recorded else None,
-        extra=[*skeleton.beyond(scene), *view.forecast(run).badges],
+        extra=[
+            *skeleton.beyond(scene),
+            *ceilings.stand_in(scene.recorded, scene.dtype),
+            *view.forecast(run).badges,
+        ],
     )
     T = scene.context
     grid = [max(1, T * place // 32) for place in range(1, 33)] if linear else list(TOKENS)
