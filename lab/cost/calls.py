@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
+from typing import Any
 
 from lab.cost.exact import count, flag
 from lab.cost.formulas import element_bytes
@@ -53,6 +54,11 @@ class AttentionCall:
         if self.device not in DEVICES:
             raise ValueError(f"device must be one of {', '.join(DEVICES)}, got {self.device!r}")
         element_bytes(self.dtype)
+
+    @property
+    def shape(self) -> dict[str, Any]:
+        """The arguments that lab.cost.traffic takes; where K and V come from moves no byte more or less."""
+        return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "cold"}
 
     @property
     def element(self) -> int:

@@ -20,7 +20,7 @@ from lab.cost.calls import AttentionCall
 from lab.cost.limits import kernel_limit
 from lab.measure import allocator
 from lab.measure.accuracy import Truth, check
-from lab.measure.device import Call
+from lab.measure.device import Call, Device
 from lab.measure.implementations import IMPLEMENTATIONS
 from lab.measure.job import Job
 from lab.measure.kernels import attempt, failure, is_out_of_memory, mismatch, observe
@@ -117,7 +117,12 @@ def copies_for_cold_cache(job: Job, call: AttentionCall) -> int:
     Returns:
         At least 1.
     """
-    covered = COLD_FACTOR * (job.device.last_cache_bytes() or UNKNOWN_CACHE_BYTES)
+    return copies_for(job.device, call)
+
+
+def copies_for(device: Device, call: AttentionCall) -> int:
+    """Give how many sets of a call's inputs, used in turn, no cache of a device can hold; at least 1."""
+    covered = COLD_FACTOR * (device.last_cache_bytes() or UNKNOWN_CACHE_BYTES)
     return min(MOST_COPIES, -(-covered // input_bytes(call)))
 
 

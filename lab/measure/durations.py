@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
-from typing import Any
 
 from lab.cost.calibration import Calibration
 from lab.cost.calls import AttentionCall
@@ -85,15 +84,9 @@ class Cell:
         if self.cost_name == "efficient" and self.call.device == "cpu":
             return None  # refused there anyway
         try:
-            return peak_extra_bytes(self.cost_name, **shape_of(self.call))
+            return peak_extra_bytes(self.cost_name, **self.call.shape)
         except ValueError:  # a call this implementation does not compute
             return None
-
-
-def shape_of(call: AttentionCall) -> dict[str, Any]:
-    """The fields of a call by name."""
-    names = (field.name for field in fields(call) if field.name != "cold")  # which moves no byte more
-    return {name: getattr(call, name) for name in names}
 
 
 @dataclass(frozen=True)

@@ -77,9 +77,8 @@ def _peak(implementation: str, call: AttentionCall, backend: str | None) -> int 
     name = IMPLEMENTATIONS[implementation].cost_name or backend
     if name is None:
         return None
-    shape = {field: getattr(call, field) for field in call.__dataclass_fields__}
     try:
-        return peak_extra_bytes(name, **shape)
+        return peak_extra_bytes(name, **call.shape)
     except ValueError:  # a call this implementation does not compute; the attempt gives the reason
         return None
 

@@ -24,7 +24,8 @@ from lab.cost.prediction import predict_attention
 from lab.measure import accuracy, allocator, kernels
 from lab.measure.accelerators import resolve
 from lab.measure.calibrate import calibrate
-from lab.measure.device import DTYPES, Device
+from lab.measure.cells import Inputs, copies_for, in_turn
+from lab.measure.device import DTYPES, Call, Device
 from lab.measure.gate import Gate, gate_for
 from lab.measure.implementations import IMPLEMENTATIONS
 from lab.measure.memory import guard
@@ -89,7 +90,8 @@ class Grid:
             for n in self.lengths
         ]
         decode = [
-            ("decode", [make(batch=batch, q_len=1, kv_len=n, causal=False)]) for batch, n in self.decode
+            ("decode", [make(batch=batch, q_len=1, kv_len=n, causal=False, cold=True)])
+            for batch, n in self.decode
         ]
         return prefill + decode
 
@@ -139,9 +141,10 @@ def _measured(
     """Time the implementations and masks of one shape against each other and yield a cell for each."""
     shape = f"{kind} {calibration.dtype} batch {calls[0].batch}, T = {calls[0].kv_len}"
     cells: dict[str, dict[str, Any]] = {}
-    variants: dict[str, Callable[[], Tensor]] = {}
+    variants: dict[str, Call] = {}
     with torch.inference_mode():
         inputs = _inputs(calls[0], device)
+        sets = _sets(calls[0], device, inputs)
         for call in calls:
             for name in grid.implementations:
                 variant = f"{name} {'causal' if call.causal else 'full'}"
@@ -150,7 +153,7 @@ def _measured(
                 tell(f"{shape}: {variant}, checking")
                 cells[variant]["fault"] = _fault(name, call, device, attempt, inputs)
                 if cells[variant]["fault"] is None:
-                    variants[variant] = attempt
+                    variants[variant] = in_turn(name, call, sets)
         samples = _samples(device, variants, grid, gate, quiet, lambda what: tell(f"{shape}: {what}"))
     for variant, cell in cells.items():
         if variant in samples:
@@ -163,7 +166,7 @@ def _measured(
 
 def _samples(
     device: Device,
-    variants: Mapping[str, Callable[[], Tensor]],
+    variants: Mapping[str, Call],
     grid: Grid,
     gate: Gate,
     quiet: Quiet,
@@ -199,6 +202,12 @@ def _inputs(call: AttentionCall, device: Device) -> tuple[Tensor, Tensor, Tensor
     return q, k, v
 
 
+def _sets(call: AttentionCall, device: Device, inputs: Inputs) -> list[Inputs]:
+    """Give what takes turns: of a cold call as many copies as no cache holds, else the inputs alone."""
+    copies = copies_for(device, call) if call.cold else 1
+    return [inputs, *((q.clone(), k.clone(), v.clone()) for q, k, v in [inputs] * (copies - 1))]
+
+
 def _fault(
     name: str,
     call: AttentionCall,
@@ -223,7 +232,7 @@ def _fault(
 def _predicted(implementation: str, causal: bool, call: AttentionCall, calibration: Calibration) -> float:
     names = ("batch", "heads", "kv_heads", "q_len", "kv_len", "head_dim")
     shape = {name: getattr(call, name) for name in names}
-    return predict_attention(implementation, calibration, **shape, causal=causal).seconds
+    return predict_attention(implementation, calibration, **shape, causal=causal, cold=call.cold).seconds
 
 
 def grid_from_json(text: str) -> Grid:

@@ -6,12 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.cost.calibration import DecodeRate
 from lab.cost.calls import IMPLEMENTATIONS
 from lab.cost.formulas import attention_flops
 from lab.cost.prediction import predict_attention
-from lab.cost.prediction_fused import PARALLELISM
-from lab.cost.prediction_terms import ARITHMETIC, BANDWIDTH, ELEMENTS, KINDS, LAUNCH, elementwise_seconds
+from lab.cost.prediction_terms import (
+    ARITHMETIC,
+    BANDWIDTH,
+    ELEMENTS,
+    KINDS,
+    LAUNCH,
+    elementwise_seconds,
+)
 from lab.cost.traffic import operations
 from tests.cost.calibrations import constant, cpu, plain, promoting
 
@@ -137,53 +142,6 @@ def test_a_data_sheet_prices_a_fused_tile_as_arithmetic_plus_its_keys_and_values
     assert prediction.notes == (
         "no share of the matmul rate is known: full rate plus every tile's keys and values",
     )
-
-
-def test_decode_is_the_longest_of_launch_bandwidth_and_work_items() -> None:
-    rate = DecodeRate(constant(1e9, "bytes/s"), fraction=constant(0.5), launch=constant(1e-4, "s"))
-    calibration = plain("fp16", decode={"flash": rate})
-
-    def term(**changes):
-        return predict_attention("flash", calibration, **shape(q_len=1, **changes)).terms[0]
-
-    item_bytes = 2 * 512 * 64 * 2
-    assert term().limited_by == PARALLELISM
-    assert term().seconds == pytest.approx(item_bytes / 1e9)
-    assert term(kv_len=16).limited_by == LAUNCH
-    assert term(kv_len=16).seconds == 1e-4
-    assert term(batch=64).limited_by == BANDWIDTH
-    assert term(batch=64).seconds == pytest.approx(64 * 12 * item_bytes / 5e10)
-
-
-def test_items_beyond_the_slots_run_in_rounds() -> None:
-    one, two = (
-        predict_attention("flash", cpu(), **shape(q_len=1, heads=n, kv_heads=n)).seconds for n in (2, 4)
-    )
-    assert two == pytest.approx(2 * one)
-
-
-def test_grouped_heads_read_a_shared_cache_from_memory_once() -> None:
-    calibration = plain("fp16", decode={"flash": DecodeRate(constant(1e12, "bytes/s"))})
-    all_heads, grouped = (
-        predict_attention("flash", calibration, **shape(q_len=1, kv_heads=n)).seconds for n in (12, 3)
-    )
-    assert all_heads == pytest.approx(4 * grouped)
-
-
-def test_splitting_a_lone_sequence_helps_until_the_bandwidth_and_costs_a_merge() -> None:
-    rate = DecodeRate(constant(1e9, "bytes/s"), launch=constant(1e-6, "s"))
-    calibration = plain("fp16", decode={"flash": rate})
-    lone = shape(q_len=1, kv_len=16384)
-    whole, half, many = (predict_attention("flash", calibration, **lone, splits=n) for n in (1, 2, 64))
-    assert [term.name for term in half.terms] == ["stream the cache", "merge the splits"]
-    assert half.terms[0].seconds == pytest.approx(whole.seconds / 2)
-    assert many.terms[0].limited_by == BANDWIDTH
-
-
-def test_decode_without_a_streaming_rate_is_a_bound_and_says_so() -> None:
-    prediction = predict_attention("flash", plain("fp16"), **shape(q_len=1))
-    assert prediction.seconds == pytest.approx(2 * 12 * 512 * 64 * 2 / 1e11)
-    assert "a lower bound" in prediction.notes[0]
 
 
 def test_a_measured_start_of_the_call_stands_for_the_starts_of_its_operations() -> None:

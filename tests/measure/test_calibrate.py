@@ -44,8 +44,8 @@ def small(monkeypatch):
     monkeypatch.setattr(microbenchmarks, "LENGTHS_16_BIT", (4, 6, 8))
     monkeypatch.setattr(calibrator, "COPY_BYTES", (64, 256))
     monkeypatch.setattr(calibrator, "DECODE_LENGTHS", (4, 8, 16))
-    for module in (calibrator, microbenchmarks):
-        monkeypatch.setattr(module, "STREAMED", (4, 16))
+    for each in (calibrator, microbenchmarks):
+        monkeypatch.setattr(each, "STREAMED", (4, 16))
     monkeypatch.setattr(calibrator, "SQUARE", {"cpu": 8, "cuda": 8})
 
 
