@@ -7,8 +7,20 @@ from lab.cost.calls import AttentionCall
 from lab.cost.chapter_card import SHEET_ID
 from lab.cost.traffic import live_stages, peak_basis, peak_extra_bytes
 from lab.runs import Point, Run, default_spec
-from lab.view import ceilings, charts, controls, gaps, here, latex, navigation, points, scenario, skeleton
-from lab.view.axes import TOKENS, bytes_axis, tokens_axis
+from lab.view import (
+    ceilings,
+    charts,
+    controls,
+    gaps,
+    here,
+    latex,
+    navigation,
+    points,
+    scenario,
+    skeleton,
+    squares,
+)
+from lab.view.axes import TOKENS, Axis, bytes_axis, tokens_axis
 from lab.view.caveats import caveats
 from lab.view.format import bytes_text, digits, flops_text, other_bytes, tokens_label, whole
 from lab.view.frames import Extras, Mark
@@ -27,6 +39,11 @@ LABELS = {SCORES: "one score tensor"} | NAMES
 scene, palette = scenario.current(), scenario.theme()
 model = scene.model
 device = here.cost_device(scene.device)
+CARDS = {SHEET_ID: skeleton.CHAPTERS_CARD} | {
+    card.id: card.name for card in catalog.hardware().values() if card.memory_bytes and card.id != SHEET_ID
+}
+# Two limits nearer than this part of the axis share one line of words.
+CLOSE = 0.06
 measured_dtype, dtype_reason = here.measured_type(scene.dtype, scene.device)
 
 
@@ -96,10 +113,27 @@ def takeaway() -> str:
     )
 
 
-def limits_y() -> list[tuple[float, str]]:
-    """The memory of the device that would measure."""
-    found = here.memory(scene.device)
-    return [] if found is None else [(float(found[0]), f"{found[1]}, {text(found[0])}")]
+def memories() -> list[tuple[str, int, str]]:
+    """The card chosen, then the device that would measure: its name, bytes and kind."""
+    own = here.memory(scene.device)
+    found = [(CARDS[chosen], int(catalog.card(chosen).memory_bytes or 0), "cuda")]
+    return found if own is None else [*found, (own[1], own[0], device)]
+
+
+def limits_y(y: Axis) -> list[tuple[float, str]]:
+    """The memories as lines; where two lie close together the upper one carries the words of both."""
+    ordered = sorted(memories(), key=lambda memory: -memory[1])
+    words = [f"{name}, {text(held)}" for name, held, _ in ordered]
+    places = [y.position(held) for _, held, _ in ordered]
+    if len(places) > 1 and abs(places[0] - places[1]) < CLOSE:
+        words = [f"{words[0]}; {words[1]}", ""]
+    return [(float(held), said) for (_, held, _), said in zip(ordered, words, strict=True)]
+
+
+def longest(role: str, held: int, kind: str) -> int:
+    """The longest context whose peak beyond the inputs a memory holds, on a kind of device."""
+    name, call = IMPLEMENTATION[role], shape(1) | {"device": kind}
+    return squares.longest(lambda T: peak_extra_bytes(name, **call | {"q_len": T, "kv_len": T}), held)
 
 
 def slope() -> list[tuple[float, float, int, str]]:
@@ -124,7 +158,7 @@ def draw(run: Run | None) -> None:
     values = [y for curve in curves.values() for _, y in curve]
     y = bytes_axis("peak beyond the inputs, one layer", values, binary=scene.binary, linear=linear)
     extras = Extras(
-        limits_x=skeleton.context_limit(scene), limits_y=limits_y(), marker_x=scene.context,
+        limits_x=skeleton.context_limit(scene), limits_y=limits_y(y), marker_x=scene.context,
         slopes=() if linear else slope(),
     )  # fmt: skip
     skeleton.chart(
@@ -141,6 +175,7 @@ left, right = skeleton.columns()
 with left:
     causal = controls.causal(PAGE)
     linear = controls.linear(PAGE)
+    chosen = controls.pick(PAGE, "card", "Memory of", CARDS, "Drawn as a line beside this machine's.")
     st.metric(
         f"One score tensor, T = {tokens_label(scene.context)}",
         text(tensor(scene.context)),
@@ -156,6 +191,29 @@ with left:
     panel.controls()
 with right:
     panel.live(draw)
+
+T = scene.context
+first, last = (squares.FACTORS[place] for place in (0, -1))
+skeleton.takeaway(
+    f"T tokens are a square of T×T scores: {last} times the tokens are {last**2} of the same squares, "
+    f"{text(tensor(first * T))} become {text(tensor(last * T))}"
+)
+skeleton.show(squares.figure(T, tensor, text, palette), f"{PAGE}_squares")
+fits = {
+    f"{text(held)} ({name})": {role: longest(role, held, kind) for role in IMPLEMENTATION}
+    for name, held, kind in memories()
+}
+st.subheader(
+    "The largest T whose scores fit, written down: "
+    + ", ".join(f"{whole(found[NAIVE])} tokens in {memory}" for memory, found in fits.items()),
+    anchor=False,
+)
+skeleton.table(
+    {"implementation": LABELS[role]}
+    | {f"largest T in {memory}": f"{whole(found[role])} tokens" for memory, found in fits.items()}
+    for role in IMPLEMENTATION
+)
+st.caption("The peak of one layer's attention beyond its inputs: no weights and nothing else in the memory.")
 
 width = BYTES_PER_ELEMENT[scene.dtype]
 masks = 2 * mask_bytes(scene.context, scene.context, 1) if causal else 0
