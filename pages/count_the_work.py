@@ -26,7 +26,7 @@ from lab.view import (
     skeleton,
 )
 from lab.view.axes import TOKENS, tokens_axis
-from lab.view.caveats import caveats
+from lab.view.caveats import HAND_COUNTED, caveats
 from lab.view.format import digits, flops_text, share, times, tokens_label, whole
 from lab.view.frames import Extras
 from lab.view.measure_panel import Panel
@@ -266,10 +266,13 @@ skeleton.misconception(
     f"{share(1 - float(once.attention_share))} of a prompt's FLOPs at T = {tokens_label(T)} and grow only "
     "with the number of tokens.",
 )
-drawn = [(timed, "this machine")] if timed else []
-drawn += [(scene.recorded, card)] if scene.recorded and not counting else []
+sides = [(timed, "this machine", False), (None if counting else scene.recorded, card, True)]
+drawn = [
+    (of, where) for of, where, recorded in sides
+    if of and masked.marks(of, points.time_mark, recorded=recorded)
+]  # fmt: skip
 skeleton.limits(
-    "FLOPs are counts, not times: formulas, and what PyTorch counts on the modules. "
-    + caveats(drawn, ("scaling",))
+    "FLOPs are counts, not times: formulas, and what PyTorch counts on the modules."
+    + ("" if counting else f" {caveats(drawn, ('scaling',))} {HAND_COUNTED}")
 )
 skeleton.closing(PAGE)

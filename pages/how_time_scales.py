@@ -24,7 +24,7 @@ from lab.view import (
     slopes,
 )
 from lab.view.axes import TOKENS, Axis, seconds_axis, tokens_axis
-from lab.view.caveats import caveats
+from lab.view.caveats import HAND_COUNTED, caveats
 from lab.view.format import digits, seconds_text, share, times, tokens_label, whole
 from lab.view.frames import Extras, Mark
 from lab.view.layer_kinds import shown_layer
@@ -274,5 +274,5 @@ skeleton.misconception(
 )
 sides = [(run, "this machine"), (scene.recorded, card)]
 drawn = [(of, name) for of, name in sides if of and points.has_heads_of(of, model)]
-skeleton.limits(caveats(drawn, ("scaling", "causal", "first_call")))
+skeleton.limits(f"{caveats(drawn, ('scaling', 'causal', 'first_call'))} {HAND_COUNTED}")
 skeleton.closing(PAGE)

@@ -19,7 +19,7 @@ from lab.view import (
     skeleton,
 )
 from lab.view.calibration_panel import CalibrationPanel
-from lab.view.caveats import caveats
+from lab.view.caveats import HAND_COUNTED, caveats
 from lab.view.format import bytes_text, digits, flops_text, scaled, seconds_text, share, tokens_label
 from lab.view.frames import Extras, Mark
 from lab.view.measure_panel import last_run
@@ -218,10 +218,10 @@ skeleton.misconception(
     "more of both and leaves the decode step's intensity as it is.",
 )
 runs = own_runs() if device == roofline.HERE else [scene.recorded] if device == roofline.RECORDED else []
-skeleton.limits(
-    caveats(
-        [(run, place_of(roof)) for run in runs if run and points.has_heads_of(run, model)],
-        ("scaling", "decode"),
-    )
-)
+recorded = device == roofline.RECORDED
+drawn = [
+    (run, place_of(roof)) for run in runs
+    if run and roofline.marks(scene, roof, [run], recorded=recorded, causal=causal)
+]  # fmt: skip
+skeleton.limits(f"{caveats(drawn, ('scaling', 'decode'))} {HAND_COUNTED}")
 skeleton.closing(PAGE)

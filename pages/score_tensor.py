@@ -21,7 +21,7 @@ from lab.view import (
     squares,
 )
 from lab.view.axes import TOKENS, Axis, bytes_axis, tokens_axis
-from lab.view.caveats import caveats
+from lab.view.caveats import HAND_COUNTED, caveats
 from lab.view.format import bytes_text, digits, flops_text, other_bytes, tokens_label, whole
 from lab.view.frames import Extras, Mark
 from lab.view.measure_panel import Panel
@@ -264,7 +264,7 @@ skeleton.misconception(
     f"{text(peak(NAIVE, scene.context))} at T = {tokens_label(scene.context)}. The arithmetic stays "
     f"quadratic, {flops_text(needed)} in one layer either way, and so does the time.",
 )
-drawn = [(run, "this machine")] if run else []
-drawn += [(scene.recorded, card)] if scene.recorded else []
-skeleton.limits(caveats(drawn, ("memory",)))
+drawn = [(run, "this machine")] if run and marks_of(run, recorded=False) else []
+drawn += [(scene.recorded, card)] if scene.recorded and marks_of(scene.recorded, recorded=True) else []
+skeleton.limits(f"{caveats(drawn, ('memory',))} {HAND_COUNTED}")
 skeleton.closing(PAGE)

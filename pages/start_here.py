@@ -23,7 +23,7 @@ from lab.view import (
     verdict,
 )
 from lab.view.axes import TOKENS, seconds_axis, tokens_axis
-from lab.view.caveats import caveats
+from lab.view.caveats import HAND_COUNTED, caveats
 from lab.view.format import bytes_text, flops_text, scaled, seconds_text, share, tokens_label, whole
 from lab.view.frames import Extras, Mark
 from lab.view.layer_kinds import shown_layer
@@ -188,5 +188,5 @@ skeleton.misconception(
 drawn = [(run, "this machine")] if run and marks_of(run, recorded=False) else []
 if scene.recorded and marks_of(scene.recorded, recorded=True):
     drawn.append((scene.recorded, recorded_on))
-skeleton.limits(caveats(drawn, EXPERIMENTS))
+skeleton.limits(f"{caveats(drawn, EXPERIMENTS)} {HAND_COUNTED}")
 skeleton.closing(PAGE)

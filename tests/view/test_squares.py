@@ -53,7 +53,7 @@ def test_four_times_the_tokens_are_sixteen_squares() -> None:
 
     first, other = (squares.figure(tokens, size, bytes_text, LIGHT) for tokens in (1024, 4096))
     assert list(first.data["squares"]["bytes"]) == [size(1024) * factor**2 for factor in squares.FACTORS]
-    assert list(first.data["squares"]["label"])[0] == "T = 1k: 24 MiB"
+    assert next(iter(first.data["squares"]["label"])) == "T = 1k: 24 MiB"
     assert first.spec == other.spec != squares.figure(1024, size, bytes_text, DARK).spec
     at = open_page(PAGE)
     assert "24 MiB become 384 MiB" in words(at)

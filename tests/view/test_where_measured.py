@@ -61,3 +61,14 @@ def test_a_machine_without_a_roof_is_told_whose_roof_follows() -> None:
     assert said.startswith("This machine is not calibrated")
     assert "under the chapter's card" in said
     assert "A100" not in words(at)
+
+
+@pytest.mark.parametrize("file", ["score_tensor", "start_here", "how_time_scales", "roofline"])
+def test_the_limits_name_a_run_only_where_its_points_are_drawn(file: str) -> None:
+    limits = {
+        model: words(open_page(file, model=model)).split(":material/report: ")[1]
+        for model in ("gpt2", "gemma-3-4b")
+    }
+    assert "the chapter's card, 12 heads of 64" in limits["gpt2"]
+    assert "12 heads of 64" not in limits["gemma-3-4b"]
+    assert all("a hand-counted estimate" in said for said in limits.values())

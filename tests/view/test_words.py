@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from lab.view.caveats import caveats
+from lab import runs
+from lab.view.caveats import UNTESTED, caveats
 from lab.view.frames import Mark
 from lab.view.gaps import peaks_text, ratios, times_text
 from lab.view.job_status import ended_text, finished_text
@@ -107,6 +108,28 @@ def test_the_limits_follow_the_run_that_is_shown() -> None:
     assert "32 heads of 128 on 8 KV heads" in with_flash
     assert "No FlashAttention" not in with_flash
     assert caveats([], ("scaling",)).startswith("Predictions only")
+
+
+def test_what_a_run_shows_is_not_called_open() -> None:
+    model, window = point(experiment="model"), point(experiment="windowed", variant="window 256")
+    outliers = point(experiment="accuracy", variant="outlier channels")
+    opened = {
+        "model": (model, "the kernel inside a model"), "windowed": (window, "a mask beyond the causal one"),
+        "accuracy": (outliers, "inputs that are not random"),
+    }  # fmt: skip
+    for experiment, (found, phrase) in opened.items():
+        assert phrase not in caveats([(run(found), "this machine")], (experiment,))
+        assert phrase in caveats([(run(point()), "this machine")], ("scaling",))
+    table = caveats([(runs.reference_runs()[0], "the chapter's card")], ("model",))
+    assert "any device" not in table
+    assert "the kernel inside a model" not in table
+    assert "(the chapter's card, a table without samples)" in table
+
+
+def test_a_hypothesis_is_called_untested_until_it_was_tested() -> None:
+    assert UNTESTED in caveats([(run(point(experiment="decode")), "this machine")], ("decode", "split_kv"))
+    assert UNTESTED not in caveats([(run(point(experiment="split_kv")), "here")], ("decode", "split_kv"))
+    assert UNTESTED not in caveats([(run(point()), "this machine")], ("scaling",))
 
 
 def test_many_shapes_are_told_by_their_ranges() -> None:
