@@ -11,6 +11,7 @@ from lab.view import (
     controls,
     here,
     latex,
+    least_pass,
     modules,
     navigation,
     plain_axes,
@@ -29,7 +30,6 @@ navigation.guard()
 
 PAGE = "whole_model"
 MODULES, LENGTHS = "modules", "lengths"
-MIB = 2**20
 
 scene, palette = scenario.current(), scenario.theme()
 model, B = scene.model, scene.batch
@@ -96,7 +96,8 @@ def draw(run: Run | None) -> None:
     if shown == MODULES:
         modules_chart()
     else:
-        whole_pass.show(PAGE, view, run, palette, linear=linear)
+        shows = whole_pass.show if view.timed else least_pass.show
+        shows(PAGE, view, run, palette, linear=linear)
 
 
 def show_lengths() -> None:
@@ -130,7 +131,10 @@ with left:
     spec = default_spec(
         "model", device=scene.device, dtype=measured_dtype, threads=here.threads(), quick=True
     )
-    of_gpt2 = None if model.id == whole_pass.RECORDED_MODEL else "Measures GPT-2 small, at its own sizes."
+    of_gpt2 = (
+        None if model.id == whole_pass.RECORDED_MODEL
+        else f"Measures {whole_pass.MEASURED_MODEL} at its own sizes; the points are drawn beside {model.name}'s lines."
+    )  # fmt: skip
     panel = Panel(PAGE, spec, scene.binary, note=" ".join(filter(None, (of_gpt2, dtype_reason))) or None)
     panel.controls(on_press=show_lengths)
 with right:
@@ -180,42 +184,27 @@ def faster() -> str:
     """The most that attention in no time would gain, where the modules are timed; their FLOPs do not say it."""
     found, device = shown_modules()
     if device is None:
-        return ""
+        return " "
     part = modules.amount_of(found, modules.ATTENTION) / sum(module.amount for module in found)
     how = "SDPA" if attention == modules.SDPA else "eager"
     return (
-        f"On {device} {how} attention takes {share(part)} of the predicted time: done in no time at all, the "
-        f"pass would be {times(1 / (1 - part))} as fast. FLOPs do not show it."
+        f" On {device} {how} attention takes {share(part)} of the predicted time: done in no time at all, the "
+        f"pass would be {times(1 / (1 - part))} as fast. FLOPs do not show it. "
     )
 
 
-measured = view.measured(panel.run())
-peaks = [f"{whole(row['tokens'])} tokens: {text(row['peak_extra_mib'] * MIB)}" for row in view.rows()]
-said = [view.gap()]
-if peaks:
-    longest = max(row["tokens"] for row in view.rows())
-    recorded_work = Workload(B, longest, longest, whole_pass.RECORDED_TYPE, True)
-    said.append(
-        f"Recorded peaks beside the weights in {whole_pass.RECORDED_TYPE}: {'; '.join(peaks)}. The logits of "
-        f"all positions are most of them: at {whole(longest)} tokens {text(budget(model, recorded_work).logits_bytes)} "
-        f"in {whole_pass.RECORDED_TYPE}."
-    )
-said.append(
-    f"Whole passes measured on this machine: {len(measured)}."
-    if measured
-    else "No whole pass measured on this machine fits this scenario."
-)
-skeleton.gap(said)
+run = panel.run()
+skeleton.gap(filter(None, (view.gap(), view.peaks(text), view.measured_words(run))))
 total = every.matmul_flops
 skeleton.misconception(
     "A faster attention kernel makes the model that much faster.",
-    f"Only its share. {faster()} At {whole(tokens)} tokens the attention core holds "
+    f"Only its share.{faster()}At {whole(tokens)} tokens the attention core holds "
     f"{share(float(every.attention_share))} of the FLOPs of {model.name}; the LM head over all positions "
     f"holds {share(every.lm_head_flops / total)}. While generating, its last row alone is needed.",
 )
-drawn = [(panel.run(), "this machine")] if panel.run() else []
-drawn += [(scene.recorded, short_name(scene.recorded))] if scene.recorded else []
+drawn = [(run, "this machine")] if run and view.measured(run) else []
+drawn += [(scene.recorded, short_name(scene.recorded))] if scene.recorded and view.rows() else []
 skeleton.limits(
-    f"A whole pass was recorded for one model, in {whole_pass.RECORDED_TYPE}. " + caveats(drawn, ("model",))
+    f"A whole pass was recorded for one model, in {whole_pass.RECORDED_TYPE}. {caveats(drawn, ('model',))}"
 )
 skeleton.closing(PAGE)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from lab.cost import catalog
+from lab.cost.budget import budget
 from lab.cost.calibration import Calibration
 from lab.cost.prediction_model import predict_gpt2
+from lab.cost.shapes import Workload
 from lab.runs import Point, Run
 from lab.runs.reference import CHAPTER_RUN_ID
 from lab.view import calibrations, charts, modules, points, skeleton
@@ -23,8 +26,11 @@ TICKS = (128, 256, 512, 1024)
 ROLES = {EAGER: NAIVE, SDPA: FUSED}
 # Of the recorded table; its columns say milliseconds.
 TABLE, RECORDED_TYPE, RECORDED_MODEL, RECORDED_BATCH = "gpt2_fp32_batch1", "fp32", "gpt2", 1
+MEASURED_MODEL = catalog.model(RECORDED_MODEL).name
+"""What the button measures, whichever model is chosen."""
 # Holds a card at a short prompt and a CPU at a long one, so that points arriving seldom move anything.
 SECONDS = (1e-3, 1e1)
+MIB = 2**20
 # As lab.measure.gpt2 calls the pass that computes the logits of every position.
 ALL_LOGITS = "all logits"
 
@@ -98,26 +104,86 @@ class WholePass:
         ]
 
     def measured(self, run: Run | None) -> list[Point]:
-        """Whole passes of a run, timed at this batch."""
-        found = run.points if run else ()
+        """Whole passes of a run, of the model that the button measures, whichever model is chosen."""
         return [
-            one for one in found
+            one for one in (run.points if run else ())
             if one.experiment == "model" and one.implementation in ROLES and one.variant == ALL_LOGITS
-            and one.batch == self.scene.batch and self.scene.model.id == RECORDED_MODEL
         ]  # fmt: skip
+
+    def other_model(self, run: Run | None) -> list[str]:
+        """A badge where the points measured are not of the model and batch that the lines are of."""
+        batches = sorted({point.batch for point in self.measured(run)})
+        if not batches or (self.scene.model.id == RECORDED_MODEL and batches == [self.scene.batch]):
+            return []
+        return [f"Points here: {MEASURED_MODEL}, batch {', '.join(map(whole, batches))}"]
+
+    def own_marks(self, run: Run | None) -> list[Mark]:
+        """This machine's points."""
+        found = (
+            points.time_mark(point, f"{point.implementation}_here", recorded=False)
+            for point in self.measured(run)
+        )
+        return [mark for mark in found if mark is not None]
 
     def takeaway(self) -> str:
         """What SDPA saves of the whole pass at the longest recorded length."""
         found = self.recorded()
         if not found:
-            model, batch = self.scene.model, self.scene.batch
-            return f"No whole pass of {model.name} at batch {batch} was recorded: lines are predictions"
+            return self._predicted()
         longest = max(tokens for _, tokens in found)
         eager, sdpa = found[EAGER, longest], found[SDPA, longest]
         return (
             f"On {self.card} {whole(longest)} tokens took {seconds_text(eager)} eager, {seconds_text(sdpa)} "
             f"with SDPA: {times(eager / sdpa)} faster, no more, because the rest of the model is the same"
         )
+
+    def _predicted(self) -> str:
+        """What the lines say of the longest prompt, where no pass was recorded."""
+        model, batch = self.scene.model, self.scene.batch
+        for recorded, where in ((True, self.card), (False, "this machine")):
+            ends = {name: self.line(name, recorded=recorded)[-1:] for name in ROLES}
+            if all(ends.values()):
+                (tokens, eager), (_, sdpa) = ends[EAGER][0], ends[SDPA][0]
+                return (
+                    f"{model.name}, batch {whole(batch)}, predicted on {where}: {whole(int(tokens))} tokens take "
+                    f"{seconds_text(eager)} eager, {seconds_text(sdpa)} with SDPA; no such pass was recorded"
+                )
+        return f"No whole pass of {model.name} at batch {whole(batch)} was recorded"
+
+    def peaks(self, text: Callable[[float], str]) -> str | None:
+        """The recorded peaks, which eager and SDPA share, and how far their logits are apart; None without any.
+
+        Args:
+            text: writes a number of bytes.
+        """
+        if not self.rows():
+            return None
+        peaks = [f"{whole(row['tokens'])} tokens: {text(row['peak_extra_mib'] * MIB)}" for row in self.rows()]
+        longest = max(row["tokens"] for row in self.rows())
+        work = Workload(RECORDED_BATCH, longest, longest, RECORDED_TYPE, True)
+        logits = budget(self.scene.model, work).logits_bytes
+        apart = max(row["max_logit_diff"] for row in self.rows())
+        return (
+            f"Recorded peaks beside the weights in {RECORDED_TYPE}, **the same for eager and SDPA**: "
+            f"{'; '.join(peaks)}. With the logits of all positions these set the peak, not the scores that SDPA "
+            f"does without: at {whole(longest)} tokens they are {text(logits)} in {RECORDED_TYPE}. The logits of "
+            f"the two differ by {apart:.1e} at most."
+        )
+
+    def measured_words(self, run: Run | None) -> str:
+        """How many whole passes this machine measured, and of what.
+
+        Args:
+            run: measured here; None for none.
+        """
+        count = len(self.measured(run))
+        if not count:
+            return f"No whole pass of {MEASURED_MODEL} has been measured on this machine yet."
+        passes = f"{whole(count)} whole pass{'' if count == 1 else 'es'}"
+        said = f"{passes} of {MEASURED_MODEL} measured on this machine, drawn under *time by length*."
+        if self.scene.model.id == RECORDED_MODEL:
+            return said
+        return f"{said} {self.scene.model.name} itself is not measured."
 
     def gap(self) -> str:
         """How the recorded passes compare with the predicted ones."""
@@ -142,11 +208,7 @@ class WholePass:
             Mark(f"{name}_card", "recorded", float(tokens), seconds, seconds, seconds)
             for (name, tokens), seconds in self.recorded().items()
         ]
-        own = (
-            points.time_mark(point, f"{point.implementation}_here", recorded=False)
-            for point in self.measured(run)
-        )
-        return [*recorded, *(mark for mark in own if mark is not None)]
+        return [*recorded, *self.own_marks(run)]
 
 
 def show(page: str, view: WholePass, run: Run | None, palette: Palette, *, linear: bool) -> None:
@@ -170,7 +232,12 @@ def show(page: str, view: WholePass, run: Run | None, palette: Palette, *, linea
     skeleton.badges(
         measured=any(mark.kind != "recorded" for mark in marks),
         recorded_on=view.card if view.rows() else None,
-        extra=[*skeleton.beyond(view.scene), f"Card: {RECORDED_TYPE}; here: {view.dtype_here}"],
+        extra=[
+            *skeleton.beyond(view.scene),
+            f"Card: {RECORDED_TYPE}; here: {view.dtype_here}",
+            *view.other_model(run),
+            *points.looks(marks),
+        ],
     )
     values = [*(y for curve in curves.values() for _, y in curve), *(mark.y for mark in marks)]
     values += [] if linear and values else SECONDS

@@ -1,6 +1,7 @@
 """The roofline, the whole model, and every control of the pages on limits and on this machine."""
 
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -16,8 +17,10 @@ from lab.cost.predict import LAUNCH
 from lab.cost.prediction_model import predict_gpt2
 from lab.cost.shapes import Workload
 from lab.measure import jobs
+from lab.runs import Timing
 from lab.view import (
     calibrations,
+    ceilings,
     measure_panel,
     modules,
     roofline,
@@ -27,6 +30,8 @@ from lab.view import (
 from lab.view.axes import TOKENS
 from lab.view.format import bytes_text, seconds_text, share
 from tests.view.pages import chart, line, open_page, pairs, sweep, words
+from tests.view.points_of import point
+from tests.view.points_of import run as run_of
 
 FILES = ("roofline", "whole_model", "batch_and_bandwidth", "my_machine")
 OPTIONS = {
@@ -86,6 +91,52 @@ def test_whole_model_draws_the_recorded_passes_over_their_predictions() -> None:
     }
     drawn = {y for name in ("eager_card", "sdpa_card") for y in line(at, name).values()}
     assert all(any(value == pytest.approx(y) for y in drawn) for value in predicted)
+
+
+def whole_passes() -> None:
+    """Store what the button of Whole model measures, as if it had been pressed before."""
+    shape = {"experiment": "model", "variant": "all logits", "kv_len": 128, "q_len": 128}
+    passes = (
+        point(**shape, implementation=name, timing=Timing(seconds, n=9), peak_extra_bytes=None)
+        for name, seconds in (("eager", 9e-3), ("sdpa", 7e-3))
+    )
+    environment = {"device_kind": "cpu", "device_name": "a CPU", "threads": 1}
+    runs.save(run_of(*passes, experiment="model", environment=environment, status="finished"))
+
+
+@pytest.mark.parametrize("model", ["llama-3-8b", "gpt2-medium", "gpt2"])
+def test_time_by_length_is_no_empty_chart_and_holds_what_was_measured(model: str) -> None:
+    state = {"model": model, "whole_model_shown": "lengths", "dtype": "bf16"}
+    before = open_page("whole_model", **state)
+    assert chart(before)[1]["lines"]
+    assert re.search("[0-9] [mµ]?s", before.main.get("subheader")[0].value)
+    whole_passes()
+    at = open_page("whole_model", **state)
+    own = {row["y"] for row in chart(at)[1]["points"] if row["series"].endswith("_here")}
+    assert own == {9e-3, 7e-3}
+    assert ("Points here: GPT-2 small, batch 1" in words(at)) == (model != "gpt2")
+    assert "2 whole passes of GPT-2 small measured on this machine" in words(at)
+    assert chart(at)[0] == chart(before)[0]
+
+
+def test_the_least_time_of_an_untimed_model_is_its_flops_over_the_rate() -> None:
+    at = open_page("whole_model", model="llama-3-8b", whole_model_shown="lengths")
+    llama, limits = catalog.model("llama-3-8b"), ceilings.reference(CHAPTER, "fp16")
+    flops = budget(llama, Workload(1, 4096, 4096, "fp16", True)).matmul_flops
+    assert line(at, "pass")[4096] == pytest.approx(flops / limits.flops_per_s)
+
+
+def test_the_peak_with_all_logits_is_the_same_for_both_kinds_of_attention() -> None:
+    said = words(open_page("whole_model"))
+    rows = CHAPTER.tables["gpt2_fp32_batch1"]
+    assert "the same for eager and SDPA" in said
+    assert f"differ by {max(row['max_logit_diff'] for row in rows):.1e} at most" in said
+
+
+def test_the_limits_of_a_whole_pass_are_not_those_of_one_kernel() -> None:
+    said = words(open_page("whole_model"))
+    assert "any device measured" not in said
+    assert "the kernel inside a model" not in said
 
 
 def test_logits_of_all_positions_stand_above_the_scores() -> None:
