@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from lab.cost.decode_layer import widest_attention
+from lab.cost.decode_layer import layer_cache_bytes, widest_attention
 from lab.cost.predict import bound_seconds
 from lab.runs import Point, Run, default_spec
 from lab.view import (
@@ -34,10 +34,12 @@ from lab.view.decode_device import (
     points_of,
     rate_mark,
     recorded_device,
+    seen_words,
     stand_in,
 )
 from lab.view.format import bytes_text, scaled, share, times, tokens_label, whole
 from lab.view.frames import Extras
+from lab.view.layer_kinds import shown_layer
 from lab.view.measure_panel import Panel
 from lab.view.palette import LIMIT
 
@@ -57,14 +59,10 @@ WHY = (
 
 scene, palette = scenario.current(), scenario.theme()
 model, T, B = scene.model, scene.context, scene.batch
-_, alike = widest_attention(model)
+attention, _ = widest_attention(model)
+each = "one sequence" if B == 1 else f"each of {whole(B)} sequences"
 measured_dtype, dtype_reason = here.measured_type(scene.dtype, scene.device)
 reference = recorded_device(scene)
-
-
-def text(count: float) -> str:
-    """Bytes in the unit chosen."""
-    return bytes_text(count, scene.binary)
 
 
 def rate_text(rate: float) -> str:
@@ -163,6 +161,8 @@ def rate_chart(run: Run | None, *, recorded: bool) -> None:
         at=lambda size: whole(int(size)), value=rate_text, palette=palette,
         description="Bandwidth that one layer's attention reaches in a decode step, by batch and context.",
     )  # fmt: skip
+    if (which := shown_layer(model)) is not None:
+        st.caption(which)
 
 
 def draw(run: Run | None) -> None:
@@ -182,18 +182,13 @@ def show_here() -> None:
 skeleton.opening(PAGE)
 left, right = skeleton.columns()
 with left:
-    views = {
-        RECORDED: "recorded",
-        HERE: "this machine",
-        SPLIT: "split caches",
-    }
+    views = {RECORDED: "recorded", HERE: "this machine", SPLIT: "split caches"}
     shown = controls.pick(PAGE, "shown", "Show", views, "One layer's attention, one new token a sequence.")
     linear = controls.linear(PAGE, "Linear: the vertical axis runs from zero.")
     alone_rate = reference.rate(model, 1, T)
     st.metric(
-        "Cache of one layer", text(reference.cache(model, B, T)),
-        help=f"Read for one new token of each of {B} sequences at T = {tokens_label(T)}, in a layer that sees "
-        f"the whole context: {alike} of {model.layers} layers do.",
+        "Cache of one layer", bytes_text(layer_cache_bytes(attention, B, T, scene.dtype), scene.binary),
+        help=f"Read for one new token of {each} at T = {tokens_label(T)}, {seen_words(model)}.",
     )  # fmt: skip
     experiment, lengths, batches = "decode", MEASURED_LENGTHS, step_bars.BATCHES
     if shown == SPLIT:

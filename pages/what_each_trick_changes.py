@@ -4,33 +4,30 @@ from dataclasses import replace
 
 import streamlit as st
 
-from lab.cost import catalog
 from lab.cost.deployment import Deployment
-from lab.cost.guide import MIXED_ANSWERS, advise, problems, resized
-from lab.cost.paging import BLOCK_TOKENS
+from lab.cost.guide import MIXED_ANSWERS
 from lab.cost.techniques import TECHNIQUES
-from lab.cost.terms import TERMS, answer_steps
+from lab.cost.terms import TERMS
 from lab.runs import Run, default_spec
 from lab.view import (
     bars,
-    capacity,
     ceilings,
     controls,
     gaps,
+    guide_table,
     here,
     latex,
     navigation,
     points,
     scenario,
+    serving_pictures,
     skeleton,
     trick_runs,
     tricks,
 )
-from lab.view.axes import counts_axis
 from lab.view.caveats import caveats
-from lab.view.format import bytes_text, digits, share, times, whole
+from lab.view.format import bytes_text, digits, times
 from lab.view.frames import Mark
-from lab.view.guide_table import QUESTIONS, guide_table, verdict
 from lab.view.measure_panel import Panel
 from lab.view.palette import FUSED, NAIVE, role_of
 
@@ -46,12 +43,9 @@ VIEWS = {
     trick_runs.GROUPED: "grouped heads",
     trick_runs.STORAGES: "stored cache",
 }
-OWN = "own"
-CASES = {"source": "the source's", OWN: "my batch and T"}
 LENGTHS = (512, 1024, 2048)
 LONGEST_MEASURED = 8192
 ABBREVIATED = ("gqa", "mqa", "mla")
-PLACES = 4
 LINES = 3
 LABELS = {NAIVE: "naive", FUSED: "flash"}
 NAMES = {TERMS_SHOWN: ("naive", "flash"), trick_runs.GROUPED: ("sdpa",)}
@@ -76,6 +70,30 @@ def short_name(technique: str) -> str:
     if technique in ABBREVIATED:
         return technique.upper()
     return TECHNIQUES[technique].name.partition(" (")[0]
+
+
+def techniques() -> tuple[str, ...]:
+    """The techniques that the reader applies."""
+    key = f"{PAGE}_techniques"
+    chosen = st.pills(
+        "Techniques", tuple(TECHNIQUES), selection_mode="multi", key=key, persist_state="session",
+        default=None if key in st.session_state else FIRST_SHOWN, format_func=short_name, wrap=True,
+        help="Applied together to naive attention with a contiguous cache and batches that wait.",
+    )  # fmt: skip
+    return tuple(chosen)
+
+
+def remarks() -> list[str]:
+    """What could not be applied or is not modelled, and how many KV heads sharing leaves."""
+    said = []
+    unknown = [change.term for change in every_term if None in (change.before, change.after)]
+    if unknown:
+        said.append(f"Not modelled where K and V differ in width: {', '.join(unknown)}.")
+    if heads := tricks.shared_words(before.model, after.model):
+        said.append(heads)
+    for name, reason in refused:
+        said.append(f":material/block: {TECHNIQUES[name].name} does not apply: {reason.rstrip('.')}.")
+    return said
 
 
 def strongest() -> list[tricks.Change]:
@@ -137,33 +155,25 @@ def draw(run: Run | None) -> None:
 skeleton.opening(PAGE)
 left, right = skeleton.columns()
 with left:
-    key = f"{PAGE}_techniques"
-    chosen = st.pills(
-        "Techniques", tuple(TECHNIQUES), selection_mode="multi", key=key, persist_state="session",
-        default=None if key in st.session_state else FIRST_SHOWN,
-        format_func=short_name, wrap=True,
-        help="Applied together to naive attention with a contiguous cache and batches that wait.",
-    )  # fmt: skip
-    before = replace(plain, cached=False) if "kv-cache" in chosen else plain
-    after, applied, refused = tricks.together(before, chosen)
-    every_term = tricks.changes(before, after)
-    found = [change for change in every_term if None not in (change.before, change.after)]
-    unknown = [change.term for change in every_term if change not in found]
-    if unknown:
-        st.caption(f"Not modelled where K and V differ in width: {', '.join(unknown)}.")
-    for name, reason in refused:
-        st.caption(f":material/block: {TECHNIQUES[name].name} does not apply: {reason.rstrip('.')}.")
     shown = controls.pick(
         PAGE, "shown", "Show", VIEWS, "Measure measures what is shown; on every term, flash against naive."
     )
-    own_length = (scene.context,) if LENGTHS[-1] < scene.context <= LONGEST_MEASURED else ()
     terms_shown = shown == TERMS_SHOWN
+    chosen = techniques() if terms_shown else ()
+    before = replace(plain, cached=False) if "kv-cache" in chosen else plain
+    after, applied, refused = tricks.together(before, chosen)
+    every_term = tricks.changes(before, after)
+    for sentence in remarks():
+        st.caption(sentence)
+    own_length = (scene.context,) if LENGTHS[-1] < scene.context <= LONGEST_MEASURED else ()
     spec = default_spec(
         shown, device=scene.device, dtype=measured_dtype, batches=(scene.batch,), heads=model.heads,
         lengths=(*LENGTHS, *own_length) if terms_shown else trick_runs.LENGTHS[shown],
         kv_heads=model.kv_heads if terms_shown else model.heads, head_dim=model.head_dim,
         threads=here.threads(), implementations=NAMES.get(shown, ()), quick=not terms_shown,
     )  # fmt: skip
+    modelled = [change for change in every_term if None not in (change.before, change.after)]
+    found = modelled if terms_shown else trick_runs.changes(spec)
     note = "Measures the attention peak, naive against flash." if terms_shown else None
     panel = Panel(
         f"{PAGE}_{shown}", spec, scene.binary, note=" ".join(filter(None, (note, dtype_reason))) or None
@@ -173,7 +183,7 @@ with right:
     panel.live(draw)
 
 skeleton.formula(
-    r"\text{factor} = \frac{\text{term}(\text{deployment after})}{\text{term}(\text{deployment before})}",
+    r"\text{factor} = \frac{\text{term after}}{\text{term before}}",
     [
         rf"\text{{{change.term}}}:\quad "
         rf"\frac{{{latex.quantity(tricks.amount(change.after, change.unit, scene.binary))}}}"
@@ -182,83 +192,19 @@ skeleton.formula(
         for change in strongest()[:LINES]
     ],
 )
-with st.expander("What each term is, and what each chosen technique keeps"):
-    for change in found:
-        st.markdown(f"**{change.term}**: {TERMS[change.term].meaning}.")
-    for name in applied:
-        technique = TECHNIQUES[name]
-        st.markdown(
-            f"**{technique.name}** {technique.what}. It keeps {technique.keeps}. Source: {technique.source}."
-        )
+if terms_shown:
+    with st.expander("What each term is, and what each chosen technique keeps"):
+        for change in found:
+            st.markdown(f"**{change.term}**: {TERMS[change.term].meaning}.")
+        for name in applied:
+            used = TECHNIQUES[name]
+            st.markdown(f"**{used.name}** {used.what}. It keeps {used.keeps}. Source: {used.source}.")
 
-pages = tricks.paging(model, scene.dtype)
-st.subheader(
-    f"Blocks of {BLOCK_TOKENS} tokens waste {share(pages.blocks_waste)} of what they reserve; one tensor of "
-    f"{whole(pages.longest)} tokens for every request wastes {share(pages.contiguous_waste)}",
-    anchor=False,
-)
-for column, blocks in zip(st.columns(2), (False, True), strict=True):
-    with column:
-        reserved = pages.blocks_bytes if blocks else pages.contiguous_bytes
-        st.markdown(f"**{'Paged' if blocks else 'Contiguous'}**: {text(reserved)} reserved")
-        skeleton.show(
-            bars.draw(
-                tricks.paging_bars(palette, blocks=blocks), palette=palette, height_px=300,
-                x=counts_axis("tokens", (), linear_up_to=pages.longest),
-                description="Tokens that each of eight requests holds and reserves.",
-            ),
-            f"{PAGE}_paging_{blocks}",
-        )  # fmt: skip
-st.caption(
-    f"Eight example requests that hold {', '.join(map(whole, tricks.CACHED_TOKENS))} tokens; "
-    f"{text(pages.needed_bytes)} of {model.name}'s {scene.dtype} cache are needed. The picture shows a "
-    "layer with full attention; the bytes are those of all layers, as vLLM counts them."
-)
+st.markdown(serving_pictures.linear_text(scene))
 
-waiting = Deployment(
-    model=model, batch=PLACES, context=scene.context, max_context=plain.max_context, answers=MIXED_ANSWERS
-)
-steps = {continuous: answer_steps(replace(waiting, continuous=continuous)) for continuous in (False, True)}
-st.subheader(
-    f"Continuous batching answers eight requests in {whole(steps[True])} steps, batches that wait in "
-    f"{whole(steps[False])}",
-    anchor=False,
-)
-for column, continuous in zip(st.columns(2), (False, True), strict=True):
-    with column:
-        st.markdown(
-            f"**{'Continuous' if continuous else 'Batch after batch'}**: {whole(steps[continuous])} steps"
-        )
-        turns = tricks.schedule(MIXED_ANSWERS, PLACES, continuous=continuous)
-        skeleton.show(
-            bars.draw(
-                tricks.schedule_bars(turns, palette), palette=palette, height_px=230,
-                x=counts_axis("steps", (), linear_up_to=max(steps.values())),
-                description="Which request each place of the batch answers at each step.",
-            ),
-            f"{PAGE}_batching_{continuous}",
-        )  # fmt: skip
-st.caption(
-    f"Answers of {', '.join(map(whole, MIXED_ANSWERS))} tokens on {PLACES} places: an example, one long "
-    "answer among short ones."
-)
-
-
-st.subheader("Which one fits my problem?", anchor=False)
-asked, of_size, on_card = st.columns(3)
-with asked:
-    problem_id = controls.pick(PAGE, "problem", "Problem", QUESTIONS)
-with of_size:
-    own_case = controls.pick(PAGE, "case", "Sequences and tokens", CASES) == OWN
-with on_card:
-    cards = {key: card.name for key, card in catalog.hardware().items() if card.memory_bytes}
-    cards = {"h100-sxm": cards["h100-sxm"], **cards}
-    card = catalog.card(controls.pick(PAGE, "card", "Card", cards, "The memory its driver reports decides."))
-problem = next(one for one in problems(model) if one.id == problem_id)
-problem = resized(problem, scene.batch, scene.context) if own_case else problem
-advice = advise(problem, capacity.known(card).bytes)
-st.markdown(verdict(advice, scene.binary))
-skeleton.table(guide_table(advice, scene.binary))
+serving_pictures.show_paging(PAGE, scene, palette)
+serving_pictures.show_batching(PAGE, model, palette)
+guide_table.show(PAGE, scene)
 
 run = panel.run()
 expected = replace(plain, implementation="naive"), replace(plain, implementation="flash")

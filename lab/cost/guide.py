@@ -146,20 +146,22 @@ def _serving_problems(serving: Deployment) -> tuple[Problem, ...]:
     )
 
 
-def resized(problem: Problem, batch: int, context: int) -> Problem:
-    """State a problem for other sizes.
+def resized(problem: Problem, batch: int, context: int, dtype: str) -> Problem:
+    """State a problem for other sizes and another number type.
 
     Args:
         problem: from `problems`.
         batch: sequences.
         context: tokens of each.
+        dtype: of weights, activations and cache.
 
     Returns:
         The problem; what a sequence may grow to stays, unless the context is longer.
     """
     case = problem.deployment
     longest = max(context, case.max_context) if case.max_context > case.context else context
-    return replace(problem, deployment=replace(case, batch=batch, context=context, max_context=longest))
+    sized = replace(case, batch=batch, context=context, max_context=longest)
+    return replace(problem, deployment=replace(sized, dtype=dtype, k_type=dtype, v_type=dtype))
 
 
 def advise(problem: Problem, device_bytes: int) -> Advice:

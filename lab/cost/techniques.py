@@ -16,6 +16,9 @@ from lab.cost.shapes import ModelShape
 from lab.cost.storage import storage_type, whole
 from lab.cost.terms import TERMS
 
+GROUPS = 8
+"""K and V heads of grouped-query attention as models use it. Source: Ainslie et al., arXiv 2305.13245."""
+
 
 @dataclass(frozen=True)
 class Effect:
@@ -86,7 +89,7 @@ def with_attention(model: ModelShape, change: Callable[[Attention], Attention]) 
         for kind in model.kinds
     )
     if kinds == model.kinds:
-        raise ValueError(f"the technique changes nothing in {model.id}")
+        raise ValueError(f"the technique changes nothing in {model.name}")
     return replace(model, kinds=kinds)
 
 
@@ -108,24 +111,39 @@ def windowed(deployment: Deployment, window: int = 4096) -> Deployment:
     return replace(deployment, model=with_attention(deployment.model, limit))
 
 
-def grouped(deployment: Deployment, kv_heads: int = 8) -> Deployment:
+def grouped(deployment: Deployment, kv_heads: int = GROUPS) -> Deployment:
     """Share each K and V head among several query heads.
 
     Args:
         deployment: a model at work.
-        kv_heads: K and V heads that remain; 1 is multi-query attention.
+        kv_heads: K and V heads that remain at most, see `shared_heads`; 1 is multi-query attention.
 
     Raises:
-        ValueError: no layer with more K and V heads than that, heads that do not divide, latent attention.
+        ValueError: no layer with more K and V heads than that, latent attention.
     """
     whole("kv_heads", kv_heads)
 
     def share(attention: Attention) -> Attention:
         if attention.latent is not None:
-            raise ValueError("kv_heads cannot be shared in latent attention, which keeps no K and V heads")
-        return replace(attention, kv_heads=min(kv_heads, attention.kv_heads))
+            raise ValueError("latent attention keeps no K and V heads that could be shared")
+        return replace(attention, kv_heads=shared_heads(attention, kv_heads))
 
     return replace(deployment, model=with_attention(deployment.model, share))
+
+
+def shared_heads(attention: Attention, most: int = GROUPS) -> int:
+    """Count the K and V heads that remain when they are shared.
+
+    Args:
+        attention: of a layer that keeps K and V heads.
+        most: heads that may remain.
+
+    Returns:
+        The largest number, at most that, that divides the layer's K and V heads.
+    """
+    return next(
+        count for count in range(min(most, attention.kv_heads), 0, -1) if not attention.kv_heads % count
+    )
 
 
 def latent(deployment: Deployment) -> Deployment:
@@ -212,7 +230,7 @@ TECHNIQUES: dict[str, Technique] = {
             "gqa",
             "Grouped-query attention",
             "Shared",
-            "keeps 8 K and V heads, each read by several query heads",
+            f"keeps at most {GROUPS} K and V heads, each read by equally many query heads",
             ("projection FLOPs", "attention traffic", "weights", *_ALL_CACHE, "step FLOPs"),
             "the FLOPs of QKᵀ and PV, and the scores",
             "Ainslie et al., arXiv 2305.13245",

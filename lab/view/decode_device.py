@@ -16,6 +16,7 @@ from lab.cost.prediction import Prediction, predict_attention
 from lab.cost.shapes import ModelShape
 from lab.runs import Point, Run
 from lab.view import calibrations, ceilings, here
+from lab.view.counted import counted
 from lab.view.frames import Mark
 from lab.view.points import fits, time_mark
 from lab.view.scenario import Scenario
@@ -104,11 +105,22 @@ def is_latent(model: ModelShape) -> bool:
     return widest_attention(model)[0].latent is not None
 
 
+def seen_words(model: ModelShape) -> str:
+    """What the layer whose cache a page weighs sees, and how many layers are like it."""
+    attention, alike = widest_attention(model)
+    which = f"{alike} of {model.layers} layers {'does' if alike == 1 else 'do'}"
+    if attention.window is not None:
+        return f"in a layer that sees the last {attention.window:,} tokens alone: {which}"
+    if attention.chunk is not None:
+        return f"in a layer that sees its chunk of {attention.chunk:,} tokens alone: {which}"
+    return f"in a layer that sees the whole context: {which}"
+
+
 def row_words(model: ModelShape) -> str:
     """What a layer keeps of one token."""
     attention, _ = widest_attention(model)
     if attention.latent is None:
-        return f"{attention.kv_heads} KV heads of {attention.head_dim}"
+        return f"{counted(attention.kv_heads, 'KV head')} of {attention.head_dim}"
     return (
         f"one latent of {attention.latent.kv_rank} and one rotary key of {attention.latent.rope_dim}, from "
         f"which K and V of all {attention.heads} heads follow (nothing is kept for V apart)"

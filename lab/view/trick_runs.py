@@ -120,7 +120,7 @@ def time_takeaway(spec: JobSpec, run: Run | None) -> str:
     if spec.experiment == WINDOWED:
         text, which = f"A window of {most.change.term}, keeps {part} of the pairs", "as a mask"
     else:
-        text, which = f"In {most.change.term} hold {part} of the bytes", "in prefill"
+        text, which = f"{_sentence(most.change.term)} reads {part} of the bytes", "in prefill"
     ratio = most.ratio(found)
     if ratio is None:
         return f"{text}; press Measure to see what that saves in time here"
@@ -128,6 +128,25 @@ def time_takeaway(spec: JobSpec, run: Run | None) -> str:
     beside = [other.value for other in others if other is not None]
     unsaved = f"; {which} up to {times(max(beside))}" if beside else ""
     return f"{text} and took {times(ratio.value)} the whole call's time here{unsaved}"
+
+
+def _sentence(row: str) -> str:
+    """The name of a row as the beginning of a sentence: "Decode with 1 of 12 KV heads"."""
+    phase, _, heads = row.partition(", ")
+    return f"{phase.capitalize()} with {heads}"
+
+
+def changes(spec: JobSpec) -> list[tricks.Change]:
+    """What each variant of a trick changes by the count.
+
+    Args:
+        spec: what the button measures; its experiment is one of LENGTHS.
+    """
+    if spec.experiment in CELLS:
+        return [cell.change for cell in CELLS[spec.experiment](spec)]
+    plain = spec.head_dim * BYTES_PER_ELEMENT[spec.dtype]
+    rows = ((name, STORAGE[name].row(spec.head_dim)) for name in stored_types(spec))
+    return [tricks.Change(f"K or V of a head in {name}", "bytes", plain, size) for name, size in rows]
 
 
 def time_bars(spec: JobSpec, run: Run | None, palette: Palette, binary: bool) -> tuple[Bars, Axis]:

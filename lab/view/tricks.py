@@ -9,6 +9,7 @@ from fractions import Fraction
 
 from lab.cost.allocation import contiguous, vllm
 from lab.cost.cache import cache_layers
+from lab.cost.decode_layer import widest_attention
 from lab.cost.deployment import Deployment
 from lab.cost.paging import BLOCK_TOKENS, blocks_of
 from lab.cost.shapes import ModelShape
@@ -16,7 +17,8 @@ from lab.cost.techniques import TECHNIQUES
 from lab.cost.terms import TERMS
 from lab.view.axes import Axis
 from lab.view.bars import Bars, Part, Segment, faded
-from lab.view.format import bytes_text, digits, flops_text, whole
+from lab.view.counted import counted
+from lab.view.format import bytes_text, digits, flops_text, seconds_text, whole
 from lab.view.palette import WEIGHTS, Palette
 
 LESS, MORE, SAME = "less", "more", "unchanged"
@@ -73,6 +75,23 @@ def together(
     return deployment, applied, refused
 
 
+def shared_words(before: ModelShape, after: ModelShape) -> str | None:
+    """How many KV heads a model keeps when heads are shared; None where they are as before.
+
+    Args:
+        before: the model.
+        after: the same after the techniques.
+    """
+    (had, _), (has, _) = widest_attention(before), widest_attention(after)
+    if has.latent is not None or had.kv_heads == has.kv_heads:
+        return None
+    queries = has.heads // has.kv_heads
+    return (
+        f"{before.name} then keeps {counted(has.kv_heads, 'KV head')} in place of {whole(had.kv_heads)}: each is "
+        f"read by {counted(queries, 'query head')}."
+    )
+
+
 def changes(before: Deployment, after: Deployment) -> list[Change]:
     """Every term before and after."""
     return [Change(name, term.unit, term.value(before), term.value(after)) for name, term in TERMS.items()]
@@ -84,11 +103,9 @@ def amount(count: float, unit: str, binary: bool) -> str:
         return bytes_text(count, binary)
     if unit == "FLOPs":
         return flops_text(count)
-    return (
-        f"1 {unit.removesuffix('es') if unit == 'passes' else unit.removesuffix('s')}"
-        if count == 1
-        else f"{whole(int(count))} {unit}"
-    )
+    if unit == "seconds":
+        return seconds_text(count)
+    return counted(int(count), unit.removesuffix("es" if unit == "passes" else "s"), unit)
 
 
 def ratio(factor: Fraction | float) -> str:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from lab.cost import catalog
 from lab.cost.cache import cache_bytes
 from lab.cost.deployment import Deployment
-from lab.cost.techniques import TECHNIQUES, effects, grouped, latent, quantised, windowed
+from lab.cost.techniques import TECHNIQUES, effects, grouped, latent, quantised, shared_heads, windowed
 from lab.cost.terms import TERMS
 
 LLAMA = catalog.model("llama-2-7b")
@@ -106,13 +106,11 @@ def test_continuous_batching_saves_steps_and_changes_no_step():
 
 
 def test_a_technique_that_does_not_apply_says_so():
-    with pytest.raises(ValueError, match="changes nothing in llama-3-8b"):
+    with pytest.raises(ValueError, match="changes nothing in Llama-3-8B"):
         grouped(deployment(model=catalog.model("llama-3-8b")))
-    with pytest.raises(ValueError, match="kv_heads must divide heads"):
-        grouped(deployment(model=catalog.model("gpt2")))
-    with pytest.raises(ValueError, match="cannot be shared in latent attention"):
+    with pytest.raises(ValueError, match="latent attention keeps no K and V heads"):
         grouped(deployment(model=catalog.model("deepseek-v3")))
-    with pytest.raises(ValueError, match="changes nothing in deepseek-v3"):
+    with pytest.raises(ValueError, match="changes nothing in DeepSeek-V3"):
         latent(deployment(model=catalog.model("deepseek-v3")))
     with pytest.raises(ValueError, match="window must be a whole number"):
         windowed(deployment(), 0)
@@ -120,6 +118,17 @@ def test_a_technique_that_does_not_apply_says_so():
         quantised(deployment(), "q9_0")
     with pytest.raises(ValueError, match="fused_elementwise needs a naive implementation"):
         TECHNIQUES["fusion"].apply(deployment(implementation="flash"))
+
+
+@pytest.mark.parametrize(
+    ("model", "heads"), [("gpt2", 6), ("gpt2-xl", 5), ("llama-2-7b", 8), ("falcon-7b", 1)]
+)
+def test_shared_heads_divide_the_heads_that_there_are(model, heads):
+    attention = catalog.model(model).kinds[0].attention
+    assert shared_heads(attention) == heads
+    if attention.kv_heads > heads:
+        after = grouped(deployment(model=catalog.model(model))).model.kinds[0].attention
+        assert after.kv_heads == heads
 
 
 def test_a_second_application_changes_nothing_more():

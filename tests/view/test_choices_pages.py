@@ -10,14 +10,23 @@ import pytest
 from lab.cost import catalog, evidence
 from lab.cost.activations import stored_activations
 from lab.cost.deployment import Deployment
-from lab.cost.guide import MIXED_ANSWERS, advise, problems
+from lab.cost.guide import MIXED_ANSWERS, advise, problems, resized
 from lab.cost.serving import decode_traffic
 from lab.cost.shapes import prefill
 from lab.cost.techniques import TECHNIQUES, effects
 from lab.cost.terms import TERMS, answer_steps
 from lab.cost.training import training_budget
 from lab.measure import jobs
-from lab.view import capacity, guide_table, ledger, measure_panel, serving_options, timeline, tricks
+from lab.view import (
+    capacity,
+    guide_table,
+    ledger,
+    measure_panel,
+    serving_options,
+    serving_pictures,
+    timeline,
+    tricks,
+)
 from lab.view.axes import TOKENS
 from lab.view.bars import faded
 from lab.view.format import flops_text
@@ -41,6 +50,20 @@ def ends(at: Any) -> dict[str, str]:
     return {row["row"]: row["text"] for row in chart(at)[1]["ends"]}
 
 
+def controls_of(at: Any) -> list[Any]:
+    """Widgets of the page that choose something, the Measure button aside."""
+    kinds = (
+        "selectbox",
+        "button_group",
+        "multiselect",
+        "text_input",
+        "slider",
+        "select_slider",
+        "file_uploader",
+    )
+    return [one for kind in kinds for one in at.main.get(kind)]
+
+
 # What each trick changes
 
 
@@ -62,8 +85,40 @@ def test_techniques_combine_in_order_and_those_that_do_not_apply_say_why() -> No
     assert not refused
     assert TERMS["cache needed"].value(after) * 4 * 32 == TERMS["cache needed"].value(plain) * 17
     at = open_page(TRICKS, **{f"{TRICKS}_techniques": ["gqa"]})
+    assert "Grouped-query attention: cache needed ÷ 2" in at.subheader[0].value
+    assert "GPT-2 small then keeps 6 KV heads in place of 12" in words(at)
+    at = open_page(TRICKS, model="llama-3-8b", **{f"{TRICKS}_techniques": ["gqa"]})
     assert "GQA" not in at.subheader[0].value
-    assert "kv_heads must divide heads" in words(at)
+    assert "Grouped-query attention does not apply: the technique changes nothing in Llama-3-8B." in words(at)
+
+
+@pytest.mark.parametrize(("technique", "kept"), [("gqa", "18 KiB"), ("mqa", "3 KiB"), ("mla", "6.75 KiB")])
+def test_mha_gqa_mqa_and_mla_can_be_walked_on_gpt2_small(technique: str, kept: str) -> None:
+    at = open_page(TRICKS, context=1024, **{f"{TRICKS}_techniques": [technique]})
+    size, unit = kept.split()
+    assert ends(at)["cache needed"].startswith(f"36 MiB → {size} {unit.replace('K', 'M')}")
+
+
+def test_techniques_are_offered_only_where_they_are_drawn() -> None:
+    assert not open_page(TRICKS, **{f"{TRICKS}_shown": "gqa"}).main.get("button_group")
+    at = open_page(TRICKS, **{f"{TRICKS}_shown": "gqa"})
+    assert "Decode with 1 of 12 KV heads reads 8.3 % of the bytes" in at.subheader[0].value
+    assert len(controls_of(open_page(TRICKS))) <= 4
+
+
+def test_blocks_of_a_prompt_are_shared_by_its_answers() -> None:
+    apart, shared = serving_pictures.shared_bytes(GPT2, "fp16", 990, 4)
+    block = 16 * GPT2.layers * 2 * GPT2.kv_heads * GPT2.head_dim * 2
+    assert (apart, shared) == (4 * 62 * block, (61 + 4) * block)
+    said = words(open_page(TRICKS))
+    assert "**Sharing.**" in said
+    assert "keep its 61 full blocks once" in said
+
+
+def test_the_state_of_linear_attention_does_not_grow() -> None:
+    assert serving_pictures.state_bytes(GPT2, "fp16") == 12 * 12 * 64 * 64 * 2
+    said = [words(open_page(TRICKS, context=context)) for context in (1024, 65536)]
+    assert all("that state would be 1.12 MiB a sequence" in one for one in said)
 
 
 @pytest.mark.parametrize("continuous", [False, True])
@@ -101,11 +156,26 @@ def test_the_guide_answers_each_question_by_its_numbers(problem: Any) -> None:
     assert solving == {TECHNIQUES[name].name for name in advice.solved_by}
 
 
-def test_the_guide_takes_the_scenarios_sizes_and_says_where_nothing_is_to_solve() -> None:
-    state = {f"{TRICKS}_problem": "cache-memory", f"{TRICKS}_case": "own"}
-    said = words(open_page(TRICKS, model="llama-2-7b", batch=3, context=2048, **state))
-    assert "3 × 2,048 tokens" in said
+def test_the_guide_takes_the_scenarios_sizes_and_type_and_says_where_nothing_is_to_solve() -> None:
+    state = {f"{TRICKS}_problem": "cache-memory"}
+    said = words(open_page(TRICKS, model="llama-2-7b", batch=3, context=2048, dtype="fp32", **state))
+    assert "LLaMA-2-7B, 3 sequences of 2,048 tokens, fp32" in said
+    case = resized(problems(LLAMA_2)[2], 3, 2048, "fp32").deployment
+    assert (case.dtype, case.k_type, case.v_type) == ("fp32", "fp32", "fp32")
     assert "nothing to solve on this card" in said
+
+
+@pytest.mark.parametrize("names", [(), ("gqa",), ("gqa", "mqa")])
+def test_the_guides_verdict_agrees_with_how_many_techniques_solve_it(names: tuple[str, ...]) -> None:
+    advice = advise(problems(LLAMA_2)[2], 80 * 10**9)
+    kept = tuple(option for option in advice.options if option.technique in names)
+    options = kept if names else tuple(replace(one, fits=False) for one in advice.options)
+    said = guide_table.verdict(replace(advice, options=options), True)
+    assert (
+        "Not one of these makes it fit",
+        "One technique makes it fit",
+        "Each of these alone makes it fit",
+    )[len(names)] in said
 
 
 # Serving budget
