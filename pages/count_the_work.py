@@ -260,8 +260,8 @@ once, twice = (
 )
 skeleton.misconception(
     "Attention is quadratic, so a prompt twice as long costs four times as much.",
-    f"Only the core grows so. For {model.name} from T = {tokens_label(T)} to {tokens_label(2 * T)} it costs "
-    f"{times(twice.core_flops / once.core_flops)} as much, and the whole pass "
+    f"{longer_prompts.core_words(once, twice)} For {model.name} from T = {tokens_label(T)} to "
+    f"{tokens_label(2 * T)} the core costs {times(twice.core_flops / once.core_flops)} as much, and the whole pass "
     f"{times(twice.matmul_flops / once.matmul_flops)}: projections, FFN and LM head hold "
     f"{share(1 - float(once.attention_share))} of a prompt's FLOPs at T = {tokens_label(T)} and grow only "
     "with the number of tokens.",

@@ -88,8 +88,8 @@ def badges(recorded: list[Mark], own: list[Mark], extra: list[str] | None = None
     skeleton.badges(
         measured=bool(own), recorded_on=card if scene.recorded and recorded else None,
         extra=[
-            *skeleton.beyond(scene), *ceilings.stand_in(scene.recorded, scene.dtype), *(extra or []),
-            *points.looks(own),
+            *skeleton.beyond(scene), *prompt.both_widths(model),
+            *ceilings.stand_in(scene.recorded, scene.dtype), *(extra or []), *points.looks(own),
         ],
     )  # fmt: skip
 

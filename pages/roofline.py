@@ -14,6 +14,7 @@ from lab.view import (
     navigation,
     plain_axes,
     points,
+    prompt,
     roofline,
     scenario,
     skeleton,
@@ -22,6 +23,7 @@ from lab.view.calibration_panel import CalibrationPanel
 from lab.view.caveats import HAND_COUNTED, caveats
 from lab.view.format import bytes_text, digits, flops_text, scaled, seconds_text, share, tokens_label
 from lab.view.frames import Extras, Mark
+from lab.view.layer_kinds import shown_layer
 from lab.view.measure_panel import last_run
 from lab.view.palette import FUSED, NAIVE
 
@@ -97,7 +99,13 @@ def draw(run: Run | None) -> None:
     skeleton.badges(
         measured=device == roofline.HERE and bool(marks or roof.measured),
         recorded_on=place_of(roof) if device == roofline.RECORDED and marks else None,
-        extra=[*skeleton.beyond(scene), f"Rings: T = {tokens_label(T)}", *extra, *points.looks(marks)],
+        extra=[
+            *skeleton.beyond(scene),
+            *prompt.both_widths(model),
+            f"Rings: T = {tokens_label(T)}",
+            *extra,
+            *points.looks(marks),
+        ],
     )
     rings = placed(roof).values() if roof.limits else ()
     notes = [(at.intensity, at.rate, "") for at in rings]
@@ -131,6 +139,9 @@ with left:
             help=f"{rate_text(roof.limits.flops_per_s)} over {scaled(roof.limits.bytes_per_s, 'B/s')}",
         )  # fmt: skip
     panel.controls(on_press=show_here)
+    layer = shown_layer(model)
+    if layer:
+        st.caption(layer)
     if device != roofline.HERE and panel.run():
         st.caption("This machine is calibrated: its roof is under **this machine** above.")
 with right:

@@ -16,6 +16,7 @@ from lab.view import (
     latex,
     navigation,
     points,
+    prompt,
     scenario,
     skeleton,
     squares,
@@ -24,6 +25,7 @@ from lab.view.axes import TOKENS, Axis, bytes_axis, tokens_axis
 from lab.view.caveats import HAND_COUNTED, caveats
 from lab.view.format import bytes_text, digits, flops_text, other_bytes, tokens_label, whole
 from lab.view.frames import Extras, Mark
+from lab.view.layer_kinds import shown_layer
 from lab.view.measure_panel import Panel
 from lab.view.palette import FUSED, MATH, NAIVE, NAMES, role_of
 
@@ -152,7 +154,7 @@ def draw(run: Run | None) -> None:
     skeleton.badges(
         measured=bool(own),
         recorded_on=ceilings.short_name(scene.recorded) if scene.recorded and recorded else None,
-        extra=skeleton.beyond(scene),
+        extra=[*skeleton.beyond(scene), *prompt.both_widths(model)],
     )
     x = tokens_axis("context T (tokens)", linear_up_to=scene.context if linear else None, room=0.22)
     values = [y for curve in curves.values() for _, y in curve]
@@ -189,6 +191,9 @@ with left:
     )  # fmt: skip
     panel = Panel(PAGE, spec, scene.binary, note=dtype_reason)
     panel.controls()
+    layer = shown_layer(model)
+    if layer:
+        st.caption(layer)
 with right:
     panel.live(draw)
 
@@ -262,7 +267,7 @@ skeleton.misconception(
     "A fused kernel makes attention linear.",
     f"It makes the *memory* linear: {fused_peak(scene.context)} instead of "
     f"{text(peak(NAIVE, scene.context))} at T = {tokens_label(scene.context)}. The arithmetic stays "
-    f"quadratic, {flops_text(needed)} in one layer either way, and so does the time.",
+    f"quadratic, {flops_text(needed)} either way in a layer that sees the whole context, and so does the time.",
 )
 drawn = [(run, "this machine")] if run and marks_of(run, recorded=False) else []
 drawn += [(scene.recorded, card)] if scene.recorded and marks_of(scene.recorded, recorded=True) else []

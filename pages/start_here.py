@@ -56,6 +56,14 @@ def flops(tokens: int) -> int:
     )
 
 
+def bound_flops() -> str:
+    """The FLOPs that the bound is of, where kernels have one width and the model two: more than it needs."""
+    if model.head_dim == model.head_dim_v:
+        return ""
+    both = attention_flops(scene.batch, model.heads, scene.context, scene.context, model.head_dim, True)
+    return rf"\quad (\text{{with {model.head_dim} for both widths: }} {latex.flop_count(both)})"
+
+
 def marks_of(run: Run | None, *, recorded: bool) -> list[Mark]:
     """The points of a run at this scenario's shape."""
     return view.marks(run, points.time_mark, recorded=recorded, experiments=EXPERIMENTS)
@@ -89,6 +97,7 @@ def draw(run: Run | None) -> None:
         recorded_on=recorded_on if recorded else None,
         extra=[
             *skeleton.beyond(scene),
+            *prompt.both_widths(model),
             *ceilings.stand_in(scene.recorded, scene.dtype),
             *view.forecast(run).badges,
             *points.looks(own),
@@ -157,7 +166,8 @@ skeleton.formula(
         rf"= {latex.flop_count(flops(scene.context))}",
         rf"P = {latex.quantity(scaled(reference.flops_per_s, 'FLOP/s'))},\quad "
         rf"\text{{BW}} = {latex.quantity(scaled(reference.bytes_per_s, 'B/s'))}\quad\Rightarrow\quad "
-        rf"t_\text{{SDPA}} \ge {latex.time(view.bound(f'{FUSED}_reference', scene.context, None))}",
+        rf"t_\text{{SDPA}} \ge {latex.time(view.bound(f'{FUSED}_reference', scene.context, None))}"
+        + bound_flops(),
     ],
 )
 st.caption(f"Ceilings: {reference.name} ({reference.source}). A bound, not a forecast.")
@@ -182,8 +192,8 @@ skeleton.misconception(
     "The fused kernel is faster because it computes less.",
     f"Both compute the same function; at T = {tokens_label(scene.context)} it needs "
     f"{flops_text(flops(scene.context))}. Naive attention also writes and reads a tensor of "
-    f"{bytes_text(scores, scene.binary)} in every step; the fused kernel never forms it. Its time is still "
-    "quadratic in T.",
+    f"{bytes_text(scores, scene.binary)} in every step; the fused kernel never forms it. In a layer "
+    "that sees the whole context its time is still quadratic in T.",
 )
 drawn = [(run, "this machine")] if run and marks_of(run, recorded=False) else []
 if scene.recorded and marks_of(scene.recorded, recorded=True):

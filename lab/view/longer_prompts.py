@@ -26,6 +26,18 @@ def step_budget(scene: Scenario, tokens: int, causal: bool) -> Budget:
     return budget(scene.model, Workload(scene.batch, tokens, 1, scene.dtype, causal))
 
 
+def core_words(once: Budget, twice: Budget) -> str:
+    """Which part of a prompt grows with the square of its length; windows and chunks hold some layers' cores back.
+
+    Args:
+        once: the pass over a prompt.
+        twice: that over one twice as long.
+    """
+    if 2 * twice.core_flops > 7 * once.core_flops:  # nearer to four times than to three
+        return "Only the core grows so."
+    return "Only the core of layers that see the whole context grows so; windows and chunks hold that of others back."
+
+
 def latent_words(model: ModelShape) -> str:
     """In which form the counts take a latent; nothing for other models."""
     if not decode_device.is_latent(model):

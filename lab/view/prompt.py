@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lab.cost.predict import Ceilings, attention_bound
+from lab.cost.shapes import ModelShape
 from lab.runs import Point, Run
 from lab.view import ceilings, charts, forecasts, here, points
 from lab.view.forecasts import Forecast
@@ -111,6 +112,17 @@ class Prompt:
             return f"{role}_{'reference' if recorded else 'here'}" if belongs else None
 
         return points.marks(run, wanted, series_of, mark, recorded=recorded, same_type=True)
+
+
+def both_widths(model: ModelShape) -> list[str]:
+    """A badge where keys and values differ in width: kernels, and the lines and points of them, have one for both.
+
+    Args:
+        model: of the scenario.
+    """
+    if model.head_dim == model.head_dim_v:
+        return []
+    return [f"K and V: {model.head_dim} wide, both; the model's V: {model.head_dim_v}"]
 
 
 def fused_or_naive(implementation: str) -> str | None:

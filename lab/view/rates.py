@@ -83,6 +83,7 @@ def show(page: str, view: prompt.Prompt, run: Run | None, palette: Palette, *, l
         recorded_on=ceilings.short_name(scene.recorded) if scene.recorded and recorded else None,
         extra=[
             *skeleton.beyond(scene),
+            *prompt.both_widths(scene.model),
             *ceilings.stand_in(scene.recorded, scene.dtype),
             *view.forecast(run).badges,
         ],

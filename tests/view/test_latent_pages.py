@@ -2,7 +2,7 @@
 
 import pytest
 
-from lab.cost import catalog
+from lab.cost import attention_flops, catalog
 from lab.cost.budget import budget
 from lab.cost.cache import cache_bytes
 from lab.cost.guide import advise, problems
@@ -61,3 +61,37 @@ def test_windows_explain_why_attention_grows_less_than_fourfold() -> None:
     said = words(open_page("training_and_rules", model="gemma-3-27b"))
     assert "52 see a window or chunk shorter than 2,048 tokens" in said
     assert "see a window" not in words(open_page("training_and_rules"))
+
+
+@pytest.mark.parametrize(
+    "file", ["start_here", "how_time_scales", "score_tensor", "roofline", "count_the_work"]
+)
+def test_where_one_width_stands_for_both_it_is_said(file: str) -> None:
+    state = {"context": 4096, "count_the_work_shown": "rate"}
+    assert "K and V: 192 wide, both; the model's V: 128" in words(
+        open_page(file, model="deepseek-v3", **state)
+    )
+    assert "wide, both" not in words(open_page(file, model="gpt2", **state))
+
+
+def test_a_bound_of_wider_values_names_the_flops_that_it_is_of() -> None:
+    said = words(open_page("start_here", model="deepseek-v3", context=4096, recorded="nothing"))
+    work = flops_text(attention_flops(1, 128, 4096, 4096, 192, True)).replace(" ", r"\ \text{") + "}"
+    assert rf"\text{{with 192 for both widths: }} {work}" in said
+
+
+@pytest.mark.parametrize(
+    ("model", "context", "said"),
+    [("gpt2", 1024, "Only the core grows so."), ("mistral-7b-v0.1", 16384, "windows and chunks hold")],
+)
+def test_a_core_that_windows_hold_back_is_not_said_to_grow_fourfold(
+    model: str, context: int, said: str
+) -> None:
+    found = words(open_page("count_the_work", model=model, context=context))
+    assert said in found
+    assert ("Only the core grows so." in found) == (model == "gpt2")
+
+
+@pytest.mark.parametrize("file", ["score_tensor", "roofline"])
+def test_the_layer_shown_of_a_windowed_model_is_named(file: str) -> None:
+    assert "has no layer that sees the whole context" in words(open_page(file, model="mistral-7b-v0.1"))
