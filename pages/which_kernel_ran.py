@@ -16,6 +16,7 @@ from lab.view import (
     skeleton,
     softmax_steps,
 )
+from lab.view.accuracy_marks import error_text
 from lab.view.caveats import caveats
 from lab.view.format import digits
 from lab.view.frames import Extras, Mark
@@ -36,11 +37,6 @@ model = scene.model
 measured_dtype, dtype_reason = here.measured_type(scene.dtype, scene.device)
 view = prompt.Prompt(scene, True, measured_dtype)
 card = ceilings.short_name(scene.recorded) if scene.recorded else "another machine"
-
-
-def error_text(error: float) -> str:
-    """An error, in powers of ten."""
-    return f"{error:.1e}"
 
 
 def verdicts(run: Run | None) -> tuple[list[str], list[str], str] | None:
@@ -73,21 +69,18 @@ def listed(names: list[str]) -> str:
 def takeaway(run: Run | None, marks: list[Mark]) -> str:
     """Which backends ran, which refused, and how far their answers are from float64."""
     found = verdicts(run)
-    here_marks = [mark for mark in marks if mark.kind == "measured"]
-    if here_marks and (found is None or found[2] != "On this machine"):
-        largest = error_text(max(mark.y for mark in here_marks))
-        return (
-            f"On this machine every answer lies within {largest} of float64: no implementation approximates"
-        )
+    here_said = accuracy_marks.largest(marks, "measured", measured_dtype)
+    if here_said and (found is None or found[2] != "On this machine"):
+        return f"On this machine {here_said}: no implementation approximates"
     if found is None:
         return "PyTorch chooses among several kernels for the same call: measure to see which one ran here"
     ran, refused, where = found
     said = [f"{listed(names)} {verb}" for names, verb in ((ran, "ran"), (refused, "refused")) if names]
     text = f"{where} {'; '.join(said)}"
-    own = [mark for mark in marks if mark.kind == ("measured" if where == "On this machine" else "recorded")]
-    if own:
-        text += f"; every answer lies within {error_text(max(mark.y for mark in own))} of float64"
-    return text
+    errors = (
+        here_said if where == "On this machine" else accuracy_marks.largest(marks, "recorded", scene.dtype)
+    )
+    return f"{text}; {errors}" if errors else text
 
 
 def draw(run: Run | None) -> None:
@@ -211,15 +204,14 @@ def stepper() -> None:
 
 stepper()
 run = panel.run()
-marks = [*accuracy_marks.recorded(scene.recorded, view), *accuracy_marks.measured(run)]
 skeleton.gap([accuracy_marks.sentences(run, "this machine"), accuracy_marks.sentences(scene.recorded, card)])
-largest = max((mark.y for mark in marks), default=None)
+most = accuracy_marks.most_roundings(run, scene.recorded)
 skeleton.misconception(
     "A fused kernel approximates attention.",
     "It computes the same function in another order. Stepped to the end, the output above is at most "
     f"{error_text(softmax_steps.most_off(model.head_dim))} from the direct one; in the number types that models "
-    "use every implementation errs by a few roundings"
-    + (f", {error_text(largest)} at most in what is shown here." if largest is not None else "."),
+    "use every implementation, naive attention too, errs by what its roundings add up to"
+    + (f": at most {most} of its type in what is shown here." if most else "."),
 )
 drawn = [(run, "this machine")] if run else []
 drawn += [(scene.recorded, card)] if scene.recorded else []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from lab.runs import Point, Run
 from lab.view import backend_table, charts
 from lab.view.axes import Axis
@@ -63,6 +65,32 @@ def series(palette: Palette) -> list[charts.Series]:
     """Implementations in the colours of their roles, and one rounding of each type as a limit."""
     found = [charts.role_series(key, key.partition("_")[0], label, palette) for key, label in LABELS.items()]
     return found + [charts.role_series(key, LIMIT, "one rounding", palette, 2) for key in roundings()]
+
+
+def error_text(error: float) -> str:
+    """An error, in powers of ten."""
+    return f"{error:.1e}"
+
+
+def largest(marks: Iterable[Mark], kind: str, dtype: str) -> str | None:
+    """How far the answers of one kind of marks lie from float64, in the type shown, else in the coarsest there is.
+
+    Args:
+        marks: of the chart.
+        kind: "measured" or "recorded".
+        dtype: the number type shown; an error of another says nothing of it.
+
+    Returns:
+        A clause that names the type; None where nothing of this kind is drawn, or none in a recorded run's type.
+    """
+    errors: dict[str, list[float]] = {}
+    for mark in marks:
+        if mark.kind == kind:
+            errors.setdefault(type_at(mark.x), []).append(mark.y)
+    told = dtype if dtype in errors else max(errors, key=TYPES.index, default=dtype)
+    if told not in errors or (kind == "recorded" and told != dtype):
+        return None
+    return f"every {told} answer lies within {error_text(max(errors[told]))} of float64"
 
 
 def recorded(run: Run | None, view: Prompt) -> list[Mark]:
@@ -131,6 +159,21 @@ def errors_by_type(run: Run | None) -> dict[str, list[float]]:
         if _comparable(point) and point.max_abs_error:
             found.setdefault(point.dtype, []).append(point.max_abs_error)
     return found
+
+
+def most_roundings(*runs: Run | None) -> str | None:
+    """The largest error of some runs in roundings of its own number type; None where they hold none.
+
+    Args:
+        runs: measured here or recorded; None for none.
+    """
+    found = [
+        max(errors) / roundoff(dtype)
+        for run in runs
+        for dtype, errors in errors_by_type(run).items()
+        if dtype in SIGNIFICAND_BITS
+    ]
+    return f"{digits(max(found), 2)} roundings" if found else None
 
 
 def sentences(run: Run | None, where: str) -> str:
