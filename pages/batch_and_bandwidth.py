@@ -35,7 +35,6 @@ from lab.view.decode_device import (
     rate_mark,
     recorded_device,
     seen_words,
-    stand_in,
 )
 from lab.view.format import bytes_text, scaled, share, times, tokens_label, whole
 from lab.view.frames import Extras
@@ -109,16 +108,9 @@ def rate_takeaway(run: Run | None, *, recorded: bool) -> str:
     there = f" of {rate_text(device.limits.bytes_per_s)}" if device.limits else ""
     return (
         f"On {device.name} at T = {tokens_label(at)}, {batch} sequences {verb} "
-        f"{times(seconds[batch] / seconds[1])} as long as one, {dearer(batch, seconds[batch] / seconds[1])}: "
+        f"{times(seconds[batch] / seconds[1])} as long as one, {step_bars.dearer(batch, seconds[batch] / seconds[1])}: "
         f"one reads its cache at {rate_text(rates[1])}, {batch} at {rate_text(rates[batch])}{there}"
     )
-
-
-def dearer(batch: int, ratio: float) -> str:
-    """Whether sequences together are cheaper than one by one."""
-    if ratio < 1.25:
-        return "barely dearer"
-    return "less than one by one" if ratio < 0.9 * batch else "no less than one by one"
 
 
 def rate_chart(run: Run | None, *, recorded: bool) -> None:
@@ -138,7 +130,10 @@ def rate_chart(run: Run | None, *, recorded: bool) -> None:
     made = (rate_mark(point, keys.get(point.kv_len, ""), recorded=recorded) for point in found)
     marks = [mark for mark in made if mark and mark.series in curves]
     skeleton.takeaway(rate_takeaway(run, recorded=recorded))
-    forms = [*form_badges(model, here=not recorded), *(stand_in(scene) if recorded else [])]
+    forms = [
+        *form_badges(model, here=not recorded),
+        *(ceilings.stand_in(scene.recorded, scene.dtype) if recorded else []),
+    ]
     extra = (
         []
         if device.has_rates

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from lab.runs import EXPERIMENTS, Run, default_spec, reference_runs, unreadable
+from lab.runs import EXPERIMENTS, Run, reference_runs, unreadable
 from lab.runs.suites import SUITES
 from lab.view import (
     agreement,
@@ -148,13 +148,11 @@ with left:
     )  # fmt: skip
     chosen = [known[run_id] for run_id in picked]
     order = {run.run_id: place for place, run in enumerate(chosen)}
-    offered = sorted(
-        set(EXPERIMENTS) - set(SUITES), key=lambda name: (name != "selftest", EXPERIMENTS.index(name))
-    )
-    experiment = controls.pick(PAGE, "experiment", "Measure which", dict(zip(offered, offered, strict=True)))
+    experiment = controls.pick(PAGE, "experiment", "Measure which", suite.offered(scene.device))
     measured_dtype, dtype_reason = here.measured_type(scene.dtype, scene.device)
-    spec = default_spec(experiment, device=scene.device, dtype=measured_dtype, threads=here.threads())
-    panel = Panel(PAGE, spec, scene.binary, note=dtype_reason)
+    spec = suite.spec_of(experiment, scene.device, measured_dtype)
+    note = suite.words(experiment) if experiment in SUITES else dtype_reason
+    panel = Panel(PAGE, spec, scene.binary, note=note)
     panel.controls()
 with right:
     for sentence in (*refusals, *unreadable()):
@@ -186,8 +184,6 @@ with st.expander("Every point, the farthest from its prediction first"):
         st.caption("Nothing to compare yet.")
 with st.expander("Published tables of other cards"):
     st.dataframe(run_files.published(), hide_index=True, height="content", key=f"{PAGE}_published")
-with st.expander("Measure everything"):
-    suite.show(PAGE, scene.device, binary=scene.binary)
 st.download_button(
     "Export the runs shown (zip)", run_files.archive(chosen), "attention-cost-runs.zip", "application/zip",
     key=f"{PAGE}_export", on_click="ignore", disabled=not chosen, icon=":material/archive:",

@@ -13,6 +13,7 @@ from lab.view import ceilings as ceilings_of
 from lab.view import serving_options as serving
 from lab.view.axes import bytes_axis, seconds_axis
 from lab.view.caveats import caveats
+from lab.view.counted import counted
 from lab.view.format import bytes_text, digits, other_bytes, scaled, seconds_text, share, tokens_label, whole
 from lab.view.frames import Extras
 from lab.view.measure_panel import Panel
@@ -26,7 +27,8 @@ MEMORY, BY_TYPE, BY_CARD = "memory", "by_type", "by_card"
 HERE = "here"
 WERE_MHA = "were it MHA"
 TOLD = ("q8_0 KV", WERE_MHA)
-SECONDS = (1e-4, 1e1)
+# A slow CPU fits as well; fixed, so that its line, when it comes, moves nothing.
+SECONDS, SLOWEST = (1e-4, 1e1), 0.1
 
 scene, palette = scenario.current(), scenario.theme()
 model, T = scene.model, scene.context
@@ -64,9 +66,9 @@ def curve(one: serving.Option | None, limits: Ceilings, with_flops: bool) -> lis
     return points
 
 
-def named_sequences(one: serving.Option) -> str:
-    """Sequences that fit, in words."""
-    return f"{whole(one.sequences)} {'sequence' if one.sequences == 1 else 'sequences'}"
+def verb(one: serving.Option, singular: str, plural: str) -> str:
+    """The form of a verb that agrees with the sequences that fit."""
+    return singular if one.sequences == 1 else plural
 
 
 def memory_takeaway() -> str:
@@ -79,7 +81,8 @@ def memory_takeaway() -> str:
     told = [one for one in options if one is not chosen and one.name in TOLD]
     others = [f"{one.name} {whole(one.sequences)}" for one in told]
     return (
-        f"{named_sequences(chosen)} of {model.name} at T = {tokens_label(T)} with {chosen.name} fit into "
+        f"{chosen.fitting} of {model.name} at T = {tokens_label(T)} with {chosen.name} "
+        f"{verb(chosen, 'fits', 'fit')} into "
         f"{share(capacity.USABLE)} of {memory.words}" + (f"; {', '.join(others)}" if others else "")
     )
 
@@ -119,25 +122,29 @@ def families() -> dict[str, tuple[str, list[tuple[float, float]]]]:
 
 def trade_off(run: Run | None) -> None:
     """Seconds a step against tokens a second: small batches to the lower left, full memory at the end."""
-    lines = {key: line for key, line in families().items() if line[1]}
+    lines = families()
     own = ceilings_of.of_run(run, measured_dtype)
     memory_here = here.memory(scene.device)
+    points = []
     if own and memory_here:
         space = capacity.Capacity(memory_here[0], memory_here[1])
         points = curve(option(kv_type, space), own, True)
-        lines |= {HERE: ("this machine", points)} if points else {}
-    colours = palette.family(max(1, len(lines)))[: len(lines)]
+    colours = palette.family(len(lines) + 1)
+    # The line of this machine has its place before it is known: measuring moves nothing else.
+    labels = {key: label for key, (label, _) in lines.items()} | {HERE: "this machine"}
     series = [
         charts.Series(key, label, colour, width=3.5 if key == HERE else 2.5)
-        for (key, (label, _)), colour in zip(lines.items(), colours, strict=True)
+        for (key, label), colour in zip(labels.items(), colours, strict=True)
     ]
-    curves = {key: points for key, (_, points) in lines.items()}
+    of_cards = {key: line for key, (_, line) in lines.items() if line}
+    curves = of_cards | ({HERE: points} if points else {})
     skeleton.takeaway(trade_takeaway(curves))
-    under = ["This machine: under its measured ceilings"] if HERE in lines else []
+    under = ["This machine: under its measured ceilings"] if points else []
     skeleton.badges(measured=False, recorded_on=None, extra=[*skeleton.beyond(scene), *under])
-    every = [point for points in curves.values() for point in points]
-    x = serving.rates_axis([rate for rate, _ in every])
-    y = seconds_axis("time of one step: a token for every sequence", [step for _, step in every] or SECONDS)
+    every = [point for line in of_cards.values() for point in line]
+    x = serving.rates_axis([SLOWEST, *(rate for rate, _ in every)])
+    steps = [*SECONDS, *(step for _, step in every)]
+    y = seconds_axis("time of one step: a token for every sequence", steps)
     high = skeleton.HEIGHT_PX
     data = frames.bundle(
         curves, [], series, Extras(), x=x, y=y, height_px=high, at=lambda rate: f"{digits(rate)} tokens/s",
@@ -157,9 +164,11 @@ def trade_takeaway(curves: dict[str, list[tuple[float, float]]]) -> str:
     if not curves.get(key):
         return f"{card.name}: not one sequence of {model.name} at T = {tokens_label(T)} fits"
     (first_rate, first), (last_rate, last) = curves[key][0], curves[key][-1]
+    alone = f"{card.name}, {kv_type} KV: one sequence takes at least {seconds_text(first)} a token"
+    if len(curves[key]) == 1:
+        return f"{alone}, and no second one fits"
     return (
-        f"{card.name}, {kv_type} KV: one sequence takes at least {seconds_text(first)} a token; "
-        f"{named_sequences(chosen)} take {seconds_text(last)} and give "
+        f"{alone}; {counted(round(last_rate * last), 'sequence')} take {seconds_text(last)} and give "
         f"{digits(last_rate / first_rate, 2)} times the tokens a second"
     )
 
@@ -170,6 +179,12 @@ def draw(run: Run | None) -> None:
         memory_chart()
     else:
         trade_off(run)
+
+
+def show_latency() -> None:
+    """Pressing Measure turns to a chart on which this machine's line will appear."""
+    if st.session_state.get(f"{PAGE}_shown") not in (BY_TYPE, BY_CARD):
+        st.session_state[f"{PAGE}_shown"] = BY_TYPE
 
 
 skeleton.opening(PAGE)
@@ -200,7 +215,7 @@ with left:
     )  # fmt: skip
     note = "Its ceilings put this machine among the latency lines."
     panel = Panel(PAGE, spec, scene.binary, note=f"{note} {dtype_reason}" if dtype_reason else note)
-    panel.controls()
+    panel.controls(on_press=show_latency)
 with right:
     panel.live(draw)
 
@@ -248,7 +263,7 @@ own, found = ceilings_of.of_run(run, measured_dtype), here.memory(scene.device)
 if own and found and (one := option(kv_type, capacity.Capacity(found[0], found[1]))) is not None:
     gap = (
         f"**This machine** copies {scaled(own.bytes_per_s, 'B/s')} and has {text(found[0])}: "
-        f"{named_sequences(one)} would fit by the same rule, {named_sequences(chosen)} on {card.name}."
+        f"{one.fitting} would fit by the same rule, {chosen.fitting} on {card.name}."
     )
 else:
     gap = "Nothing has been measured on this machine yet: Measure takes its bandwidth and its matmul rate."
@@ -265,7 +280,7 @@ skeleton.misconception(
     f"That would be {whole(printed.bytes // chosen.sequence_bytes)}, of {printed.words}. The weights take "
     f"{text(chosen.weight_bytes)} "
     f"({other_bytes(chosen.weight_bytes, scene.binary)}) first, and an engine leaves a reserve: "
-    f"{named_sequences(chosen)}. And a full card answers each more slowly: every step reads every cache.",
+    f"{chosen.fitting}. And a full card answers each more slowly: every step reads every cache.",
 )
 drawn = [(run, "this machine")] if run else []
 skeleton.limits(

@@ -16,6 +16,7 @@ from lab.view import (
     here,
     latex,
     navigation,
+    phases,
     scenario,
     skeleton,
     timeline,
@@ -23,6 +24,7 @@ from lab.view import (
 )
 from lab.view.axes import Axis, bytes_axis
 from lab.view.caveats import caveats
+from lab.view.counted import counted
 from lab.view.format import bytes_text, digits, flops_text, other_bytes, tokens_label, whole
 from lab.view.frames import Extras
 from lab.view.measure_panel import Panel
@@ -89,7 +91,7 @@ def where(place: float) -> str:
     if place == layers + 1:
         return "at the head"
     left = 2 * layers + 1 - int(place)
-    return f"backward, {whole(left)} layers to go"
+    return f"backward, {counted(left, 'layer')} to go"
 
 
 def draw(run: Run | None) -> None:
@@ -148,7 +150,8 @@ with left:
     shown = controls.pick(
         PAGE, "shown", "Show", views, "A step of the model, or one layer's attention measured."
     )
-    log = controls.choice(PAGE, "scale", "Bytes axis", {"linear": "Linear", "log": "Log"}) == "log"
+    scales = {"linear": "Linear", "log": "Log"}
+    log = shown != FACTORS and controls.choice(PAGE, "scale", "Bytes axis", scales) == "log"
     st.metric(
         f"Step, T = {tokens_label(T)}",
         flops_text(steps[timeline.FUSED].total_flops),
@@ -210,10 +213,18 @@ skeleton.table(
     for way, step in steps.items()
 )
 
+st.subheader("The quadratic term is in training and in the prompt, not in a decode step", anchor=False)
+skeleton.table(phases.phases(scene))
+st.caption(
+    "A decode step has one row of scores for each head, so its attention grows in line with T; but a step follows "
+    "for every token of an answer, and each reads the cache again."
+)
+
 deployment = Deployment(
     model=model, batch=B, context=T, max_context=T, dtype=scene.dtype, k_type=scene.dtype, v_type=scene.dtype
 )
-rows = timeline.doublings(deployment)
+limits = ceilings_of.reference(scene.recorded, scene.dtype)
+rows = timeline.doublings(deployment, limits)
 by_name = {row.name: row for row in rows}
 core, cache = by_name["attention FLOPs"], by_name["cache needed"]
 st.subheader(
@@ -231,7 +242,8 @@ skeleton.table(
     for row in rows
 )
 st.caption(
-    "Naive attention in prefill, one new token a step in decode, training with a fused kernel."
+    "Naive attention in prefill, one new token a step in decode, training with a fused kernel. Latencies are "
+    f"bounds under the ceilings of {limits.name}: while reading the weights takes longest, they hardly grow."
     + timeline.window_words(model, T)
 )
 

@@ -137,16 +137,6 @@ def form_badges(model: ModelShape, *, here: bool) -> list[str]:
     return [f"Reads the latent: {latent.cached_elements_per_token} numbers a token for all heads"]
 
 
-def stand_in(scene: Scenario) -> list[str]:
-    """Say which card stands in where the device compared with has no rate in the scenario's number type."""
-    run, dtype = scene.recorded, scene.dtype
-    known = (ceilings.of_run(run, dtype), ceilings.of_sheet(run, dtype), calibrations.of_recorded(run, dtype))
-    if run is None or any(known):
-        return []
-    name = ceilings.reference(run, dtype).name
-    return [f"{ceilings.short_name(run)} has no {dtype} rate: {name} instead"]
-
-
 def recorded_device(scene: Scenario) -> DecodeDevice:
     """The device that the reader compares with, else a card's data sheet."""
     found = calibrations.of_recorded(scene.recorded, scene.dtype)

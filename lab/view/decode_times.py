@@ -151,7 +151,7 @@ def show(page: str, shown: Times, palette: Palette, *, linear: bool) -> None:
     marks = [mark for mark in shown.marks if mark.series in curves]
     skeleton.takeaway(takeaway(shown, marks, curves))
     read_as = decode_device.form_badges(model, here=not recorded)
-    read_as += decode_device.stand_in(scene) if recorded else []
+    read_as += ceilings.stand_in(scene.recorded, scene.dtype) if recorded else []
     drawn_from = ["Lines: bounds"]
     if not recorded:
         drawn_from = forecasts.of_scene(scene, shown.run, shown.dtype).badges

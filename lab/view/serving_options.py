@@ -17,7 +17,8 @@ from lab.view.axes import Axis
 from lab.view.bars import Bars, Part, Segment, faded
 from lab.view.capacity import Capacity
 from lab.view.charts import LABEL_HEIGHT_PX
-from lab.view.format import bytes_text, digits, whole
+from lab.view.counted import counted
+from lab.view.format import bytes_text, digits
 from lab.view.palette import WEIGHTS, Palette
 
 NARROWER = ("fp8", "q8_0", "q4_0")
@@ -50,6 +51,11 @@ class Option:
     def sequences(self) -> int:
         """Sequences whose cache fits beside the weights."""
         return sequences_that_fit(self.deployment, self.capacity.usable_bytes)
+
+    @property
+    def fitting(self) -> str:
+        """The sequences that fit, in words."""
+        return counted(self.sequences, "sequence")
 
     @property
     def cards(self) -> int:
@@ -150,7 +156,7 @@ def memory_bars(options: list[Option], palette: Palette, binary: bool) -> Bars:
         edges += [max(edges[-1], capacity.usable_bytes)]
         edges += [edges[-1] + one.activation_bytes]
         edges += [max(edges[-1], capacity.bytes)]
-        held = f"{whole(one.sequences)} sequences of {bytes_text(one.sequence_bytes, binary)}"
+        held = f"{one.fitting} of {bytes_text(one.sequence_bytes, binary)}"
         for part, start, end in zip(
             (WEIGHT, CACHE, LEFT, ACTIVATIONS, RESERVE), edges, edges[1:], strict=False
         ):
@@ -158,8 +164,9 @@ def memory_bars(options: list[Option], palette: Palette, binary: bool) -> Bars:
             what = f"{part} {size}" + (f": {held}" if part == CACHE else "")
             inside = held if part == CACHE else size if part == WEIGHT else ""
             segments.append(Segment(one.name, part, start, end, what, inside))
-        fits = "1 sequence" if one.sequences == 1 else f"{whole(one.sequences)} sequences"
-        ends.append((one.name, edges[-1], fits if one.weight_bytes <= capacity.usable_bytes else "too large"))
+        ends.append(
+            (one.name, edges[-1], one.fitting if one.weight_bytes <= capacity.usable_bytes else "too large")
+        )
     parts = (
         Part(WEIGHT, palette.roles[WEIGHTS]),
         Part(CACHE, palette.ramp[2]),

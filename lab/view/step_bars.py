@@ -103,6 +103,18 @@ def takeaway(model: ModelShape, one: Step, many: Step) -> str:
     )
 
 
+def dearer(batch: int, ratio: float) -> str:
+    """Whether sequences together are cheaper than one by one.
+
+    Args:
+        batch: sequences.
+        ratio: of their time together to that of one.
+    """
+    if ratio < 1.25:
+        return "barely dearer"
+    return "less than one by one" if ratio < 0.9 * batch else "no less than one by one"
+
+
 def show(page: str, scene: Scenario, limits: Ceilings, palette: Palette) -> Step:
     """Draw the steps of some batches under what they show.
 

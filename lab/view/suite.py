@@ -2,44 +2,40 @@
 
 from __future__ import annotations
 
-import streamlit as st
-
-from lab.runs import Run, default_spec
+from lab.runs import EXPERIMENTS, JobSpec, default_spec
 from lab.runs.suites import SUITES
-from lab.view import here, skeleton
+from lab.view import here
 from lab.view.format import whole
-from lab.view.measure_panel import Panel
 
-NAMES = {"cpu": "what a CPU can show", "all": "everything"}
+NAMES = {"all": "everything, in short", "cpu": "what a CPU can show, in short"}
+FIRST = "selftest"
 
 
-def show(page: str, device: str, *, binary: bool) -> None:
-    """The choice of suite, its button, its progress and its points.
+def offered(device: str) -> dict[str, str]:
+    """What can be measured: the self-test, both suites, then every experiment; names by id.
 
     Args:
-        page: the page's file name.
-        device: the scenario's choice.
-        binary: write bytes in KiB, MiB, GiB.
+        device: the scenario's choice; the suite of CPUs is offered where one is measured.
     """
-    offered = tuple(name for name in SUITES if name != "cpu" or here.kind(device) == "cpu")
-    beside, results = st.columns([1, 3])
-    with beside:
-        suite = st.selectbox(
-            "Suite", offered, format_func=NAMES.__getitem__, key=f"{page}_suite", persist_state="session"
-        )
-        spec = default_spec(
-            suite, device="cpu" if suite == "cpu" else device, threads=here.threads(), quick=True
-        )
-        panel = Panel(f"{page}_suite_{suite}", spec, binary, note=f"Short forms of {words(suite)}.")
-        panel.controls()
-    with results:
-        panel.live(_draw)
+    suites = {name: text for name, text in NAMES.items() if name != "cpu" or here.kind(device) == "cpu"}
+    single = [name for name in EXPERIMENTS if name not in (*SUITES, FIRST)]
+    return {FIRST: FIRST} | suites | dict(zip(single, single, strict=True))
+
+
+def spec_of(experiment: str, device: str, dtype: str) -> JobSpec:
+    """The job of one experiment, or of a suite in its short form.
+
+    Args:
+        experiment: one of `offered`.
+        device: the scenario's choice.
+        dtype: that a single experiment is measured in; a suite takes its own.
+    """
+    if experiment in SUITES:
+        where = "cpu" if experiment == "cpu" else device
+        return default_spec(experiment, device=where, threads=here.threads(), quick=True)
+    return default_spec(experiment, device=device, dtype=dtype, threads=here.threads())
 
 
 def words(suite: str) -> str:
     """The experiments of a suite in words."""
-    return f"{whole(len(SUITES[suite]))} experiments: {', '.join(SUITES[suite])}"
-
-
-def _draw(run: Run | None) -> None:
-    skeleton.badges(measured=run is not None, recorded_on=None)
+    return f"Short forms of {whole(len(SUITES[suite]))} experiments: {', '.join(SUITES[suite])}."

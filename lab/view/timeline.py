@@ -10,10 +10,13 @@ from typing import Any
 import pandas as pd
 
 from lab.cost.activations import stored_activations
+from lab.cost.budget import budget
 from lab.cost.deployment import Deployment
 from lab.cost.formulas import attention_pairs
-from lab.cost.shapes import ModelShape, Workload, prefill
-from lab.cost.terms import TERMS
+from lab.cost.predict import Ceilings, bound_seconds
+from lab.cost.shapes import ModelShape, Workload, decode, prefill, weight_bytes
+from lab.cost.storage import STORAGE
+from lab.cost.terms import TERMS, prefill_budget, step_bytes, step_flops
 from lab.cost.training import training_budget
 from lab.view.axes import Axis
 from lab.view.charts import LABEL_HEIGHT_PX, Series
@@ -97,30 +100,34 @@ def peak_labels(
 
 @dataclass(frozen=True)
 class Doubling:
-    """One quantity and what it is multiplied by; None where there is nothing to divide."""
+    """One quantity and what it is multiplied by."""
 
     name: str
     unit: str
-    value: int
-    context: Fraction | None
-    batch: Fraction | None
+    value: float
+    context: Fraction
+    batch: Fraction
 
 
-def doublings(deployment: Deployment) -> list[Doubling]:
+def doublings(deployment: Deployment, ceilings: Ceilings) -> list[Doubling]:
     """Each term when the context doubles, and when the batch does.
 
     Args:
         deployment: a model at work; its longest sequence is its context.
+        ceilings: of the device whose least times are given.
 
     Returns:
-        The terms of lab.cost.terms that are modelled and depend on either, then FLOPs and kept activations of
-        a training step.
+        The terms of lab.cost.terms that are modelled and depend on either, then attention of a decode step, FLOPs
+        and kept activations of a training step, and the least times of a prompt and of a decode step.
     """
     quantities: dict[str, tuple[str, Any]] = {name: (term.unit, term.value) for name, term in TERMS.items()}
     quantities.pop("answer steps")
     quantities |= {
+        "attention FLOPs of a step": ("FLOPs", _step_core),
         "training FLOPs": ("FLOPs", lambda d: training_budget(d.model, _work(d)).total_flops),
         "activations kept": ("bytes", lambda d: stored_activations(d.model, _work(d)).layer_bytes),
+        "latency of a prompt, at least": ("seconds", lambda d: _prompt_bound(d, ceilings)),
+        "latency of a step, at least": ("seconds", lambda d: _step_bound(d, ceilings)),
     }
     twice = 2 * deployment.context
     longer = replace(deployment, context=twice, max_context=twice)
@@ -129,8 +136,25 @@ def doublings(deployment: Deployment) -> list[Doubling]:
     for name, (unit, value) in quantities.items():
         now, long, wide = value(deployment), value(longer), value(wider)
         if now:
-            found.append(Doubling(name, unit, now, Fraction(long, now), Fraction(wide, now)))
+            found.append(Doubling(name, unit, now, *(Fraction(one) / Fraction(now) for one in (long, wide))))
     return found
+
+
+def _step_core(deployment: Deployment) -> int:
+    """QKᵀ and PV of one new token for every sequence, all layers, a latent absorbed."""
+    work = decode(deployment.batch, deployment.context, deployment.dtype)
+    return budget(deployment.model, work, latent_form="absorbed").core_flops
+
+
+def _prompt_bound(deployment: Deployment, ceilings: Ceilings) -> float:
+    """The least time of reading every prompt: all products, or all weights once."""
+    weights = weight_bytes(deployment.model, STORAGE[deployment.dtype].row(1))
+    return bound_seconds(prefill_budget(deployment).matmul_flops, weights, ceilings).seconds
+
+
+def _step_bound(deployment: Deployment, ceilings: Ceilings) -> float:
+    """The least time of one decode step of the batch."""
+    return bound_seconds(step_flops(deployment), step_bytes(deployment), ceilings).seconds
 
 
 def window_words(model: ModelShape, context: int) -> str:

@@ -11,10 +11,11 @@ from lab.cost import catalog, evidence
 from lab.cost.activations import stored_activations
 from lab.cost.deployment import Deployment
 from lab.cost.guide import MIXED_ANSWERS, advise, problems, resized
+from lab.cost.predict import Ceilings, bound_seconds
 from lab.cost.serving import decode_traffic
 from lab.cost.shapes import prefill
 from lab.cost.techniques import TECHNIQUES, effects
-from lab.cost.terms import TERMS, answer_steps
+from lab.cost.terms import TERMS, answer_steps, step_bytes, step_flops
 from lab.cost.training import training_budget
 from lab.measure import jobs
 from lab.view import (
@@ -37,6 +38,7 @@ TRICKS, SERVING, TRAINING, CLAIMS = (
     *("what_each_trick_changes", "serving_budget", "training_and_rules", "claims"),
 )
 GPT2, LLAMA_2, LLAMA_3 = (catalog.model(name) for name in ("gpt2", "llama-2-7b", "llama-3-8b"))
+CEILINGS = Ceilings("a card", "a test", 1e14, 1e12)
 H100 = {"model": "llama-3-8b", "context": 8192, "dtype": "bf16", f"{SERVING}_card": "h100-sxm"}
 
 
@@ -264,7 +266,7 @@ def test_training_page_shows_the_step_of_lab_cost() -> None:
 
 def test_the_doubling_table_is_each_term_twice() -> None:
     now = Deployment(model=GPT2, batch=3, context=512, max_context=512)
-    found = {row.name: row for row in timeline.doublings(now)}
+    found = {row.name: row for row in timeline.doublings(now, CEILINGS)}
     longer, wider = replace(now, context=1024, max_context=1024), replace(now, batch=6)
     for name in set(TERMS) - {"answer steps"}:
         assert found[name].context * TERMS[name].value(now) == TERMS[name].value(longer)
@@ -272,6 +274,9 @@ def test_the_doubling_table_is_each_term_twice() -> None:
     assert found["weights"].context == 1
     assert found["cache needed"].context == found["cache needed"].batch == 2
     assert 3.9 < found["attention FLOPs"].context < 4
+    steps = [bound_seconds(step_flops(one), step_bytes(one), CEILINGS).seconds for one in (now, longer)]
+    assert float(found["latency of a step, at least"].context) == pytest.approx(steps[1] / steps[0])
+    assert 2 < found["latency of a prompt, at least"].context < 4
 
 
 # Claims
