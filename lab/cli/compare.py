@@ -15,7 +15,7 @@ from lab.cli.exits import REFUSED, fail, usage_errors
 from lab.cli.runs import find
 from lab.cli.tables import size_text, time_text
 from lab.runs import Point, Run
-from lab.runs.comparison import Compared, compare
+from lab.runs.comparison import Compared, compare, differences
 
 FirstRun = Annotated[str, typer.Argument(help="A run's identifier, or a run file.")]
 WITH_PEAKS = 110
@@ -31,7 +31,8 @@ def compare_runs(
 ) -> None:
     """Compare two runs point by point: faster, slower or too close to call.
 
-    The ratio is the first run's time over the second's, with its 95 % interval; under 2 % apart is a tie.
+    The ratio is the first run's time over the second's, with its 95 % interval; under 2 % apart is a tie. Two runs
+    are two processes, and the interval counts what processes of one machine differ by.
     """
     with usage_errors():
         runs = find(first), find(second)
@@ -40,7 +41,8 @@ def compare_runs(
     if as_json:
         said = [as_dict(each) for each in both]
         alone = {"only_first": len(only_first), "only_second": len(only_second)}
-        typer.echo(json.dumps({"points": said, **alone}, allow_nan=False))
+        conditions = {"runs": [conditions_of(run) for run in runs], "differences": list(differences(*runs))}
+        typer.echo(json.dumps({"points": said, **alone, **conditions}, allow_nan=False))
     if not both:
         fail("the two runs have no cell in common: shapes, types, masks and experiments must agree", REFUSED)
     if not as_json:
@@ -75,6 +77,32 @@ def as_dict(each: Compared) -> dict[str, Any]:
     }
 
 
+def conditions_of(run: Run) -> dict[str, Any]:
+    """Give what a run was measured on and how, as JSON values; None for what it does not say.
+
+    Args:
+        run: any run.
+    """
+    names = ("torch", "threads", "allocator", "cache")
+    said = {name: run.environment.get(name) for name in names}
+    return {"run_id": run.run_id, "device": run.device_label, **said}
+
+
+def header(which: str, run: Run) -> str:
+    """Say in one line which run it is, on which device, and how it was measured.
+
+    Args:
+        which: "First" or "Second".
+        run: any run.
+    """
+    found = conditions_of(run)
+    said = [
+        f"{name} {'not known' if found[name] is None else str(found[name]).partition(':')[0]}"
+        for name in ("torch", "threads", "allocator", "cache")
+    ]
+    return f"{which}: {run.run_id} on {run.device_label}, {', '.join(said)}"
+
+
 def print_comparison(
     console: Console,
     runs: tuple[Run, Run],
@@ -92,9 +120,12 @@ def print_comparison(
         only_second: points of the second alone.
     """
     for which, run in zip(("First", "Second"), runs, strict=True):
-        torch = run.environment.get("torch") or "not known"
-        said = f"{which}: {run.run_id} on {run.device_label}, torch {torch}"
-        console.print(said, markup=False, highlight=False, soft_wrap=True)
+        console.print(header(which, run), markup=False, highlight=False, soft_wrap=True)
+    for difference in differences(*runs):
+        console.print(f"The runs differ in {difference}", markup=False, highlight=False, soft_wrap=True)
+    shared = _shared(both)
+    for remark in shared:
+        console.print(f"In every cell, {remark}", markup=False, highlight=False, soft_wrap=True)
     wide = console.width >= WITH_PEAKS
     for experiment in dict.fromkeys(each.first.experiment for each in both):
         table = Table(box=None, pad_edge=False)
@@ -104,17 +135,27 @@ def print_comparison(
         table.add_column("verdict")
         for each in both:
             if each.first.experiment == experiment:
-                table.add_row(*_row(each, wide=wide))
+                table.add_row(*_row(each, shared, wide=wide))
         console.print(f"\nexperiment {experiment}", markup=False, highlight=False)
         console.print(table)
     if not wide and any(each.first.peak_extra_bytes for each in both):
         console.print(f"Peaks of memory: in {WITH_PEAKS} columns or more, and in --json.", markup=False)
     for which, points in (("first", only_first), ("second", only_second)):
         if points:
-            console.print(f"{len(points)} points of the {which} run are not in the other.", markup=False)
+            found = "1 point" if len(points) == 1 else f"{len(points)} points"
+            verb = "is" if len(points) == 1 else "are"
+            console.print(f"{found} of the {which} run {verb} not in the other.", markup=False)
 
 
-def _row(each: Compared, *, wide: bool) -> tuple[str, ...]:
+def _shared(both: tuple[Compared, ...]) -> tuple[str, ...]:
+    """What is remarked of every cell whose times are compared, if of several: told once, not in each row."""
+    remarked = [each.remarks for each in both if each.ratio is not None]
+    if len(remarked) < 2:
+        return ()
+    return tuple(text for text in remarked[0] if all(text in others for others in remarked))
+
+
+def _row(each: Compared, shared: tuple[str, ...], *, wide: bool) -> tuple[str, ...]:
     times = (
         time_text(point.timing.median_s if point.timing else None) for point in (each.first, each.second)
     )
@@ -122,7 +163,8 @@ def _row(each: Compared, *, wide: bool) -> tuple[str, ...]:
     ratio = "" if each.ratio is None else each.ratio.text
     verdict = "" if each.ratio is None else each.ratio.verdict
     memory = peaks[0] if peaks[0] == peaks[1] else " / ".join(peak or "?" for peak in peaks)
-    said = "; ".join(part for part in (verdict, *each.remarks) if part)
+    told = [remark for remark in each.remarks if remark not in shared]
+    said = "; ".join(part for part in (verdict, *told) if part)
     return (cell_text(each.first), *times, ratio, *((memory,) if wide else ()), said)
 
 

@@ -3,6 +3,8 @@
 import csv
 import io
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from typer.testing import CliRunner, Result
 from lab import runs
 from lab.cli.app import app
 from lab.runs import default_spec, new_run, save
+from lab.runs.comparison import PROCESS_RATIO
 from tests.runs.test_comparison import timed
 
 
@@ -25,8 +28,8 @@ def call(*arguments: str) -> Result:
     return CliRunner().invoke(app, list(arguments))
 
 
-def kept(*points) -> str:
-    run = new_run(default_spec("scaling"))
+def kept(*points, **environment) -> str:
+    run = replace(new_run(default_spec("scaling")), environment=environment)
     for point in points:
         run = run.with_point(point)
     save(run.ended("finished"))
@@ -43,15 +46,21 @@ def test_a_comparison_gives_a_verdict_for_each_cell(two) -> None:
     result = call("compare", *two)
     assert result.exit_code == 0, result.output
     assert "flash fp32 causal 512" in result.output
-    assert "0.5 (0.5-0.5)" in result.output
+    low, high = map(float, re.search(r" 0\.5 \((.+?)-(.+?)\)", result.output).groups())
+    assert (0.5 / low, high / 0.5) == (
+        pytest.approx(PROCESS_RATIO, rel=0.02),
+        pytest.approx(PROCESS_RATIO, rel=0.02),
+    )
+    assert "one process each: measure with --repeats 3" in result.output
     assert "faster" in result.output
-    assert "1 points of the first run are not in the other." in result.output
+    assert "1 point of the first run is not in the other." in result.output
 
 
 def test_a_comparison_cuts_no_word_at_80_columns(two, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     output = call("compare", *two).output
-    assert {"flash", "causal", "0.5", "(0.5-0.5)", "faster"} <= set(output.split())
+    assert {"flash", "causal", "0.5", "faster;"} <= set(output.split())
+    assert re.search(r"\(0\.\d+-0\.\d+\)", output)
     assert "Peaks of memory: in 110 columns or more" in output
 
 
@@ -62,13 +71,36 @@ def test_a_comparison_as_json(two) -> None:
     assert found["points"][0]["first"]["timing"]["median_s"] == 1e-3
 
 
+def test_the_conditions_of_both_runs_are_told_and_what_differs() -> None:
+    cells = [timed([1e-3] * 9, kv_len=length) for length in (512, 1024)]
+    warm = kept(*cells, torch="2.13", threads=1, allocator="warm heap: blocks are kept", cache="warm")
+    faults = kept(*cells, torch="2.13", threads=2, allocator="default: page faults")
+    lines = call("compare", warm, faults).output.splitlines()
+    assert lines[0].endswith("torch 2.13, threads 1, allocator warm heap, cache warm")
+    assert lines[1].endswith("torch 2.13, threads 2, allocator default, cache not known")
+    assert lines[2] == "The runs differ in threads: 1 against 2"
+    assert lines[3] == "The runs differ in allocator: warm heap: blocks are kept against default: page faults"
+    found = json.loads(call("compare", warm, faults, "--json").output)
+    assert [run["threads"] for run in found["runs"]] == [1, 2]
+    assert found["differences"][0] == "threads: 1 against 2"
+    assert "differ in" not in call("compare", warm, warm).output
+
+
+def test_what_is_remarked_of_every_cell_is_told_once() -> None:
+    runs_of_two = [kept(*(timed([1e-3] * 9, kv_len=length) for length in (512, 1024))) for _ in range(2)]
+    output = call("compare", *runs_of_two).output
+    assert output.count("one process each") == 1
+    assert "In every cell, one process each: measure with --repeats 3" in output
+
+
 def test_runs_without_a_common_cell_are_refused_in_one_sentence(two) -> None:
     result = call("compare", two[0], kept(timed([1e-3] * 9, dtype="bf16")))
     assert result.exit_code == 3
     assert "no cell in common" in result.output
     as_json = call("compare", two[0], kept(timed([1e-3] * 9, dtype="bf16")), "--json")
     assert as_json.exit_code == 3
-    assert json.loads(as_json.stdout) == {"points": [], "only_first": 2, "only_second": 1}
+    found = json.loads(as_json.stdout)
+    assert (found["points"], found["only_first"], found["only_second"]) == ([], 2, 1)
 
 
 def test_an_unknown_run_is_a_mistake_of_the_caller(two) -> None:

@@ -1,14 +1,30 @@
 """Verdicts: a null comparison is a tie, a real difference is seen, and a drift of the machine cancels in pairs."""
 
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lab.runs import Timing, default_spec, new_run
-from lab.runs.comparison import FASTER, NOT_JUDGED, SLOWER, TIE, compare, interval, ratio_of
+from lab.runs.comparison import (
+    FASTER,
+    FEWEST_PROCESSES,
+    NOT_JUDGED,
+    PROCESS_RATIO,
+    SLOWER,
+    TIE,
+    compare,
+    differences,
+    interval,
+    ratio_of,
+    remarks,
+)
+from lab.runs.joining import joined
 from tests.runs.test_records import cell
+
+ONE_PROCESS_EACH = "one process each: measure with --repeats 3 to tell smaller differences"
 
 
 def timed(samples, **changes):
@@ -39,6 +55,83 @@ def test_a_tenth_is_seen(scale: float, verdict: str) -> None:
         for _ in range(100)
     ]
     assert verdicts.count(verdict) >= 95
+
+
+def of_processes(generator, count, *, between=0.05, scale=1.0):
+    """A point timed by several processes: samples of one agree to 1 %, processes differ by `between`."""
+    found = timed(drawn(generator, scale * generator.lognormvariate(0, between)))
+    for number in range(2, count + 1):
+        found = joined(found, timed(drawn(generator, scale * generator.lognormvariate(0, between))), number)
+    return found
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5])
+def test_the_same_kernel_in_two_runs_is_a_tie_though_processes_differ(count: int) -> None:
+    generator = random.Random(4)
+    verdicts = [
+        ratio_of(of_processes(generator, count), of_processes(generator, count), paired=False).verdict
+        for _ in range(100)
+    ]
+    assert verdicts.count(TIE) >= 88
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_half_as_slow_again_is_seen_across_runs(count: int) -> None:
+    generator = random.Random(5)
+    verdicts = [
+        ratio_of(
+            of_processes(generator, count, scale=1.5), of_processes(generator, count), paired=False
+        ).verdict
+        for _ in range(100)
+    ]
+    assert verdicts.count(SLOWER) >= 95
+
+
+def test_processes_that_agree_let_repeated_runs_tell_what_single_ones_cannot() -> None:
+    generator = random.Random(6)
+    once = [of_processes(generator, 1, between=0.005, scale=scale) for scale in (1.15, 1.0)]
+    thrice = [of_processes(generator, 3, between=0.005, scale=scale) for scale in (1.15, 1.0)]
+    assert ratio_of(*once, paired=False).verdict == TIE
+    assert ratio_of(*thrice, paired=False).verdict == SLOWER
+
+
+def test_two_single_processes_are_known_to_the_spread_between_processes_and_no_better() -> None:
+    low, high = interval([1.0] * 9, [1.0] * 9, paired=False, across=True)
+    assert (1 / low, high) == (pytest.approx(PROCESS_RATIO, rel=0.02), pytest.approx(PROCESS_RATIO, rel=0.02))
+    assert interval([1.0] * 9, [1.0] * 9, paired=False) == (1.0, 1.0)
+    with pytest.raises(ValueError, match="across must be False"):
+        interval([1.0] * 9, [1.0] * 9, paired=True, across=True)
+
+
+def test_it_is_remarked_where_too_few_processes_were_timed() -> None:
+    generator = random.Random(7)
+    one, two, three = (of_processes(generator, count) for count in (1, 2, FEWEST_PROCESSES))
+    advice = "measure with --repeats 3 to tell smaller differences"
+    said = {
+        "one process each": remarks(one, one),
+        "first is of 1 process": remarks(one, three),
+        "first is of 2 processes and second is of 1 process": remarks(two, one),
+    }
+    assert all(words[-1] == f"{who}: {advice}" for who, words in said.items())
+    assert remarks(three, three) == ()
+    assert remarks(timed([1e-3] * 2), one) == ()  # not judged at all
+
+
+def test_conditions_that_differ_between_runs_are_told_where_both_are_known() -> None:
+    run = new_run(default_spec("scaling"))
+    one, other, unknown = (
+        replace(run, environment=environment)
+        for environment in (
+            {"threads": 1, "allocator": "warm heap: kept", "cache": "warm", "seed": 0},
+            {"threads": 2, "allocator": "default: page faults", "cache": "warm", "seed": 0},
+            {"threads": 1},
+        )
+    )
+    assert differences(one, other) == (
+        "threads: 1 against 2",
+        "allocator: warm heap: kept against default: page faults",
+    )
+    assert differences(one, unknown) == differences(one, one) == ()
 
 
 def test_a_slow_minute_cancels_only_in_pairs() -> None:
@@ -100,7 +193,7 @@ def test_runs_are_matched_cell_by_cell_and_differences_are_remarked() -> None:
     assert [each.first.kv_len for each in both] == [512, 1024]
     assert both[0].ratio.value == 0.5
     assert both[0].ratio.verdict == FASTER
-    assert both[0].remarks == ("second is noisy", "seen against other")
+    assert both[0].remarks == ("second is noisy", "seen against other", ONE_PROCESS_EACH)
     assert both[1].ratio is None
     assert both[1].remarks == ("second is refused",)
     assert [point.variant for point in only_first] == ["a"]
