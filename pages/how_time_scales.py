@@ -5,6 +5,7 @@ import streamlit as st
 from lab.cost import attention_pairs
 from lab.runs import Run, default_spec
 from lab.view import (
+    bound_terms,
     causal_ratio,
     ceilings,
     charts,
@@ -66,7 +67,11 @@ def time_takeaway(run: Run | None) -> str:
     quiet = [fit for fit in found if not fit.noisy]
     first = [fit for fit in quiet if fit.where == quiet[0].where]
     if not first:
-        said = "Attention's time grows with the square of the context once the work outweighs the launch"
+        naive, fused = (times(view.growth(f"{role}_reference", T)) for role in (NAIVE, FUSED))
+        said = (
+            f"From T = {tokens_label(T)} to {tokens_label(2 * T)} the least time on {limits.name} grows {naive} for "
+            f"naive, {fused} for SDPA; no exponent was measured at this shape"
+        )
     else:
         exponents = ", ".join(f"{fit.name} $T^{{{digits(fit.exponent)}}}$" for fit in first)
         said = f"Time grows as {exponents} ({first[0].range_text} tokens, {first[0].dtype}, {first[0].where})"
@@ -155,10 +160,11 @@ def first_chart(run: Run | None) -> None:
         charts.Series(first_calls.FIRST, "first call", ramp[1], shape="diamond"),
     ]
     last = max((mark for mark in own if mark.series == first_calls.FIRST), key=lambda m: m.x, default=None)
-    drawn = [y for _, y in warm] + [mark.y for mark in recorded + own] + list(FASTER)
+    told = first_calls.landmarks(scene.recorded, card)
+    drawn = [y for _, y in warm] + [mark.y for mark in recorded + own] + [y for y, _ in told] + list(FASTER)
     skeleton.chart(
         PAGE, {first_calls.WARM: warm}, [*recorded, *own], lines,
-        Extras(marker_x=T, notes=[(last.x, last.y, "first call")] if last else []),
+        Extras(limits_y=told, marker_x=T, notes=[(last.x, last.y, "first call")] if last else []),
         x=x_axis(), y=plain_axes.ratios("naive time over SDPA time", drawn),
         at=lambda tokens: whole(int(tokens)), value=times, palette=palette,
         description="Naive over SDPA time against context: warm, and at the first call of each.",
@@ -239,6 +245,9 @@ skeleton.formula(
         rf"= \frac{{1}}{{2}} + \frac{{1}}{{2T}} = {digits(causal_pairs / full_pairs, 6)}"
     ],
 )
+
+with st.expander(f"What the lines of time are added up from at T = {tokens_label(T)}"):
+    bound_terms.show(view, T, times_run, limits.name)
 
 scaling_marks = [
     *view.marks(scene.recorded, points.time_mark, recorded=True),

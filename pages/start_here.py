@@ -8,6 +8,7 @@ from lab.cost.cache import cache_bytes
 from lab.cost.shapes import prefill
 from lab.runs import Run, default_spec
 from lab.view import (
+    bound_terms,
     ceilings,
     controls,
     forecasts,
@@ -76,11 +77,13 @@ def at_best(role: str) -> str:
 
 def takeaway(recorded: list[Mark], own: list[Mark]) -> str:
     """How the two compare here, else as recorded, else by the ceilings: a noisy time makes no headline."""
-    here_said = verdict.against(own, f"{NAIVE}_here", f"{FUSED}_here", "on this machine")
+    T = scene.context
+    here_said = verdict.against(own, f"{NAIVE}_here", f"{FUSED}_here", "on this machine", T)
     if here_said:
         return here_said
-    said = verdict.against(recorded, f"{NAIVE}_reference", f"{FUSED}_reference", f"on {recorded_on}") or (
-        f"At T = {tokens_label(scene.context)} the ceilings of {reference.name} allow naive attention "
+    keys = (f"{NAIVE}_reference", f"{FUSED}_reference")
+    said = verdict.against(recorded, *keys, f"on {recorded_on}", T) or (
+        f"At T = {tokens_label(T)} the ceilings of {reference.name} allow naive attention "
         f"{at_best(NAIVE)} and SDPA {at_best(FUSED)} at best"
     )
     return f"{said}; this machine was too busy to say" if any(mark.noisy for mark in own) else said
@@ -170,6 +173,8 @@ skeleton.formula(
         + bound_flops(),
     ],
 )
+with st.expander(f"What the lines are added up from at T = {tokens_label(scene.context)}"):
+    bound_terms.show(view, scene.context, panel.run(), reference.name)
 st.caption(f"Ceilings: {reference.name} ({reference.source}). A bound, not a forecast.")
 if recorded_on == skeleton.CHAPTERS_CARD:
     st.caption(glossary.says(skeleton.CHAPTERS_TERM))

@@ -28,6 +28,22 @@ def stated(run: Run | None) -> Stated | None:
     return Stated(found["cold_ratio_naive_over_sdpa"], found["warm_ratio"]) if found else None
 
 
+def landmarks(run: Run | None, card: str) -> list[tuple[float, str]]:
+    """The two ratios that a recorded run states, as level lines: at which context is not stated.
+
+    Args:
+        run: recorded; None for none.
+        card: its device, in words.
+    """
+    said = stated(run)
+    if said is None:
+        return []
+    return [
+        (said.cold, f"{card}, one cold call of each: {times(said.cold)}"),
+        (said.warm, f"{card}, the same warm: {times(said.warm)}"),
+    ]
+
+
 def marks(view: Prompt, run: Run | None, *, recorded: bool) -> list[Mark]:
     """Naive over fused, warm and at the first call, for each context that both were timed at.
 

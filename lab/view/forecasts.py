@@ -7,9 +7,9 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from lab.cost.calibration import Calibration
-from lab.cost.predict import Ceilings, attention_bound
+from lab.cost.predict import Bound, Ceilings, attention_bound
 from lab.cost.prediction import FUSED as FUSED_KERNELS
-from lab.cost.prediction import predict_attention
+from lab.cost.prediction import Prediction, predict_attention
 from lab.runs import Run
 from lab.view import calibrations, ceilings, here
 from lab.view.scenario import Scenario
@@ -53,35 +53,30 @@ class Forecast:
             return [f"Lines here: predicted from {from_it}"]
         return [] if self.limits is None else ["Lines: bounds; Roofline calibrates this machine"]
 
-    def seconds(
-        self, *, fused: bool, batch: int, heads: int, kv_heads: int, q_len: int, kv_len: int, head_dim: int,
-        causal: bool,
-    ) -> float | None:  # fmt: skip
+    def seconds(self, *, fused: bool, **shape: Any) -> float | None:
         """The time of one call; None where neither a calibration nor ceilings are known.
 
         Args:
             fused: a fused kernel, else naive attention.
-            batch: sequences.
-            heads: query heads.
-            kv_heads: key and value heads.
-            q_len: queries.
-            kv_len: keys.
-            head_dim: width of a head.
-            causal: whether the mask applies.
+            shape: batch, heads, kv_heads, q_len, kv_len, head_dim and causal.
         """
-        shape: dict[str, Any] = {
-            "batch": batch, "heads": heads, "kv_heads": kv_heads, "q_len": q_len, "kv_len": kv_len,
-            "head_dim": head_dim,
-        }  # fmt: skip
+        found = self.estimate(fused=fused, **shape)
+        return None if found is None else found.seconds
+
+    def estimate(self, *, fused: bool, **shape: Any) -> Prediction | Bound | None:
+        """The time of one call with the terms that add up to it; None where nothing is known of the device.
+
+        Args:
+            fused: a fused kernel, else naive attention.
+            shape: batch, heads, kv_heads, q_len, kv_len, head_dim and causal.
+        """
         if self.calibration is not None:
             name = _kernel(self.calibration) if fused else "naive"
-            return predict_attention(name, self.calibration, causal=causal, **shape).seconds
+            return predict_attention(name, self.calibration, **shape)
         if self.limits is None:
             return None
         name, kind = "flash" if fused else "naive", here.cost_device(self.device)
-        return attention_bound(
-            name, self.limits, dtype=self.dtype, device=kind, causal=causal, **shape
-        ).seconds
+        return attention_bound(name, self.limits, dtype=self.dtype, device=kind, **shape)
 
 
 def of_scene(scene: Scenario, run: Run | None, dtype: str) -> Forecast:

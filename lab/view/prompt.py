@@ -10,7 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from lab.cost.predict import Ceilings, attention_bound
+from lab.cost import prediction_terms
+from lab.cost.predict import Bound, Ceilings, Term, attention_bound
+from lab.cost.prediction import Prediction
 from lab.cost.shapes import ModelShape
 from lab.runs import Point, Run
 from lab.view import ceilings, charts, forecasts, here, points
@@ -69,15 +71,35 @@ class Prompt:
 
         None where its device has no ceilings yet.
         """
+        found = self._estimate(key, tokens, run)
+        return None if found is None else found.seconds
+
+    def terms(self, key: str, tokens: int, run: Run | None) -> tuple[Term | prediction_terms.Term, ...]:
+        """The passes that `bound` adds up; none where its device has no ceilings yet."""
+        found = self._estimate(key, tokens, run)
+        return () if found is None else tuple(found.terms)
+
+    def growth(self, key: str, tokens: int) -> float:
+        """How many times its time a line of the device compared with takes at twice the context.
+
+        Args:
+            key: of LABELS, ending in "reference", whose ceilings are always known.
+            tokens: the shorter context.
+        """
+        once, twice = (
+            sum(term.seconds for term in self.terms(key, length, None)) for length in (tokens, 2 * tokens)
+        )
+        return twice / once
+
+    def _estimate(self, key: str, tokens: int, run: Run | None) -> Bound | Prediction | None:
         role, _, side = key.partition("_")
         if side == "here":
             shape = {name: value for name, value in self.shape(tokens, "").items() if name != "dtype"}
-            return self.forecast(run).seconds(fused=role == FUSED, **shape)
+            return self.forecast(run).estimate(fused=role == FUSED, **shape)
         limits, dtype, device = self.sides(run)[side]
         if limits is None:
             return None
-        shape = self.shape(tokens, dtype)
-        return attention_bound(IMPLEMENTATION[role], limits, device=device, **shape).seconds
+        return attention_bound(IMPLEMENTATION[role], limits, device=device, **self.shape(tokens, dtype))
 
     def bounds(self, run: Run | None, grid: list[int]) -> dict[str, list[tuple[float, float]]]:
         """The bounds as lines by key, in seconds."""

@@ -13,8 +13,8 @@ def mark(series: str, milliseconds: float, spread: float = 0.01, x: float = 1024
     return Mark(series, "measured", x, y, y * (1 - spread), y * (1 + spread))
 
 
-def said(*marks: Mark) -> str | None:
-    return verdict.against(marks, "naive", "sdpa", "here")
+def said(*marks: Mark, context: int = 1024) -> str | None:
+    return verdict.against(marks, "naive", "sdpa", "here", context)
 
 
 def test_a_headline_says_faster_slower_or_alike() -> None:
@@ -27,9 +27,18 @@ def test_a_headline_says_faster_slower_or_alike() -> None:
 def test_noisy_times_make_no_headline() -> None:
     loud = replace(mark("naive", 20), noisy=True)
     assert said(loud, mark("sdpa", 10)) is None
-    assert "T = 512 naive" in str(
+    assert "T = 512, of those timed the nearest to 1k, naive" in str(
         said(loud, mark("sdpa", 10), mark("naive", 9, x=512), mark("sdpa", 3, x=512))
     )
+
+
+def test_a_headline_is_of_the_scenarios_context_where_that_was_timed() -> None:
+    pairs = [
+        mark(name, time, x=x) for x in (512, 1024, 8192) for name, time in (("naive", x), ("sdpa", x / 4))
+    ]
+    assert str(said(*pairs, context=1024)).startswith("At T = 1k naive")
+    assert "At T = 512, of those timed the nearest to 128," in str(said(*pairs, context=128))
+    assert "At T = 8k, of those timed the nearest to 128k," in str(said(*pairs, context=131072))
 
 
 def test_a_table_says_what_its_points_belong_to_and_what_differs() -> None:
