@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from lab.cli import options
+from lab.cli.computed import print_calibrations
 from lab.cli.exits import EXIT_CODES_HELP, exit_code, usage_errors
 from lab.cli.tables import MOST_ROWS, kernel_lines, points_tables, reason_lines, warning_lines
 from lab.cost import catalog
@@ -189,7 +190,7 @@ def measure_for_people(spec: JobSpec) -> Run:
 
 
 def print_run(console: Console, run: Run, most: int | None = MOST_ROWS) -> None:
-    """Print a run for people: points, warnings, where it is kept.
+    """Print a run for people: points, rates, warnings, where it is kept.
 
     Args:
         console: where to.
@@ -214,6 +215,7 @@ def print_run(console: Console, run: Run, most: int | None = MOST_ROWS) -> None:
         for sentence in read.get(experiment, ()):
             console.print(f"· {sentence}", markup=False, highlight=False)
         console.print()
+    print_calibrations(console, run, tables=most is None or not run.points)
     for warning in run.warnings:
         console.print(f"Warning: {warning}", style="yellow", markup=False)
     ending = f"{run.status}: {run.message}" if run.message else run.status

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from lab import runs as store
+from lab.cli.computed import with_computed
 from lab.cli.exits import CRASHED, fail, usage_errors
 from lab.cli.measure import print_run
 from lab.cli.tables import MOST_ROWS, printed_table, run_line, runs_table
@@ -46,17 +47,22 @@ def find(run: str) -> store.Run:
 
 def show(
     run: Annotated[str, typer.Argument(help="A run's identifier, or a run file.")],
-    as_json: Annotated[bool, typer.Option("--json", help="The run file itself.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="The run file; in tables, fits and confidence.")
+    ] = False,
     every: Annotated[
         bool, typer.Option("--all", help=f"Every point, not the first {MOST_ROWS} of each experiment.")
     ] = False,
 ) -> None:
-    """Show one run as a table."""
+    """Show one run: its points as tables, of a calibration the rates with their confidence.
+
+    With --json fitted exponents and the confidence of a calibration are added to the run's "tables".
+    """
     with usage_errors():
         found = find(run)
     if as_json:
         # In ASCII, so that no terminal or pipe has to replace a character
-        typer.echo(json.dumps(json.loads(store.to_text(found)), indent=1, allow_nan=False))
+        typer.echo(json.dumps(json.loads(store.to_text(with_computed(found))), indent=1, allow_nan=False))
         return
     console = Console()
     if found.title is not None:
