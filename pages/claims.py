@@ -16,7 +16,6 @@ navigation.guard()
 
 PAGE = "claims"
 CHART_PX, TABLE_PX, VERDICT_PX = 330, 420, 110
-LONGEST_MEASURED = 4096
 MEASURED = {"scaling": ("naive", "sdpa"), "decode": ("sdpa",)}
 """Implementations that claims of an experiment are about, where they are not all that it has."""
 FAILS = ("wrong", "holds in part")
@@ -46,16 +45,11 @@ def takeaway() -> str:
 def spec_of(claim: Claim) -> JobSpec:
     """The job that measures a claim's quantity on this machine, at its model's heads and lengths."""
     model = catalog.models().get(str(claim.inputs.get("model")), catalog.model("gpt2"))
-    asked = claim.inputs.get("tokens", ())
-    listed = asked if isinstance(asked, list) else [asked] if isinstance(asked, int) else []
-    lengths = tuple(length for length in listed if length <= LONGEST_MEASURED)
-    if measurable(claim):
-        lengths = lengths_of(claim)
     # Errors are printed for several types: "auto" measures all that the device computes in.
     dtype = "auto" if claim.experiment == "accuracy" else measured_dtype
     return default_spec(
         claim.experiment, device=scene.device, dtype=dtype, heads=model.heads, kv_heads=model.kv_heads,
-        head_dim=model.head_dim, threads=here.threads(), lengths=lengths or None,
+        head_dim=model.head_dim, threads=here.threads(), lengths=lengths_of(claim) or None,
         batches=batches_of(claim) or None, implementations=MEASURED.get(claim.experiment), quick=True,
     )  # fmt: skip
 
@@ -114,15 +108,16 @@ event = st.dataframe(
 )  # fmt: skip
 rows = [row for row in event.selection.rows if row < len(shown)]
 readable = (claim for claim in shown if measurable(claim))
-with_button = (claim for claim in shown if claim.experiment in EXPERIMENTS)
-claim = shown[rows[0]] if rows else next(iter((*readable, *with_button, *shown)), None)
+claim = shown[rows[0]] if rows else next(iter((*readable, *shown)), None)
 run = None
 if claim is not None:
     for line in (*ledger.details(claim), *reproduced.details(claim, seen.get(claim.id))):
         st.markdown(line)
-    if claim.experiment in EXPERIMENTS:
+    if measurable(claim):
         st.markdown("**Measure the same quantity here:**")
         run = reproduce(claim)
+    elif claim.experiment in EXPERIMENTS:
+        st.markdown(reproduced.by_hand(spec_of(claim)))
     elif claim.experiment is not None:
         st.caption(f"The experiment that measures it, {claim.experiment}, cannot be run from here yet.")
 
@@ -143,7 +138,7 @@ skeleton.gap(
         f"printed figures or from the cost model; {whole(count(measured, 'needs a run'))} need a run on the same "
         "device. A run on another machine shows whether the same law holds there, not whether the figure was "
         "read right.",
-        reproduced.summary(seen, count(every, "needs a run")),
+        reproduced.summary(seen, sum(map(measurable, every))),
     ]
 )
 skeleton.misconception(

@@ -16,8 +16,7 @@ from lab.cost.shapes import ModelShape
 from lab.cost.storage import storage_type, whole
 from lab.cost.terms import TERMS
 
-GROUPS = 8
-"""K and V heads of grouped-query attention as models use it. Source: Ainslie et al., arXiv 2305.13245."""
+GROUPS = 8  # K and V heads of grouped-query attention as models use it (Ainslie et al., arXiv 2305.13245)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from functools import cache
 import pandas as pd
 
 from lab.cost import evidence
+from lab.cost.claims.printed import COUNTED_UNITS
 from lab.cost.evidence import CATEGORIES, SOURCES, VERDICTS, Claim
 from lab.view.bars import Bars, Part, Segment, faded
 from lab.view.format import digits, whole
@@ -53,11 +54,18 @@ def printed_text(claim: Claim) -> str:
         digits(figure.value) if "e" in figure.printed else figure.printed for figure in claim.figures
     )
     relation = RELATIONS.get(claim.relation, "")
-    return f"{relation}{figures} {unit_text(claim.unit)}".strip() if figures else "no figure"
+    return f"{relation}{figures} {unit_text(claim.unit, figures)}".strip() if figures else "no figure"
 
 
-def unit_text(unit: str) -> str:
-    """A unit behind a figure: a lone sign of multiplication would read as one."""
+def unit_text(unit: str, figures: str = "") -> str:
+    """A unit behind figures: a lone sign of multiplication would read as one; one of what is counted is singular.
+
+    Args:
+        unit: of the claim.
+        figures: that stand before it, as written.
+    """
+    if unit in COUNTED_UNITS and figures == "1":
+        return unit.removesuffix("es") if unit == "passes" else unit.removesuffix("s")
     return "times" if unit == "×" else unit
 
 
@@ -67,7 +75,8 @@ def recomputed_text(claim: Claim) -> str:
     if found is None:
         return "needs a run" if claim.experiment else "not checkable"
     spans = zip(found.value, found.low, found.high, strict=True)
-    return f"{SEPARATOR.join(_span(*span) for span in spans)} {unit_text(found.unit)}".strip()
+    figures = SEPARATOR.join(_span(*span) for span in spans)
+    return f"{figures} {unit_text(found.unit, figures)}".strip()
 
 
 def _span(value: float, low: float, high: float) -> str:
@@ -141,7 +150,8 @@ def details(claim: Claim) -> list[str]:
         lines.append(f"**Recomputed:** {recomputed_text(claim)}. {found.formula}")
         lines.append(f"**From:** {inputs or 'the printed figures alone'}.")
     if claim.right:
-        lines.append(f"**Right would be:** {SEPARATOR.join(claim.right)} {unit_text(claim.unit)}.")
+        right = SEPARATOR.join(claim.right)
+        lines.append(f"**Right would be:** {right} {unit_text(claim.unit, right)}.")
     return [*lines, f"**{claim.verdict.capitalize()}:** {evidence.reason(claim)}"]
 
 

@@ -8,9 +8,11 @@ import streamlit as st
 
 from lab.cost import evidence
 from lab.cost.evidence import Claim
+from lab.runs import JobSpec
 from lab.runs.reproduction import Reproduction, Value, reproduce
 from lab.runs.reproduction.values import OUTCOMES
 from lab.view import calibrations, here, ledger
+from lab.view.command import command_line
 from lab.view.format import whole
 from lab.view.stamp import Stamp, stamp
 
@@ -66,10 +68,28 @@ def details(claim: Claim, found: Reproduction | None) -> list[str]:
     return [f"**Here, {found.outcome}:** {'; '.join(parts)}. {BELONGS}"]
 
 
+def by_hand(spec: JobSpec) -> str:
+    """How to measure a claim that no rule reads back from a run.
+
+    Args:
+        spec: the job that measures its quantity.
+    """
+    return (
+        f"**How to measure it:** `{command_line(spec)}` in the lab's folder measures its quantity. No rule reads "
+        "this figure back: compare the run's points, on the page *My machine*, with the print yourself."
+    )
+
+
 def summary(found: Mapping[str, Reproduction], asked: int) -> str:
-    """How many of the claims that need a run were read from this machine's, and with what outcome."""
+    """How many of the claims that a rule reads were read from this machine's runs, and with what outcome.
+
+    Args:
+        found: what the runs kept here say, by the claim's id.
+        asked: claims that a rule reads.
+    """
     if not found:
-        return f"Not one of the {whole(asked)} figures that need a run has been measured on this machine yet."
+        return f"Not one of the {whole(asked)} figures that a run here can settle has been measured yet."
     counts = ((sum(one.outcome == outcome for one in found.values()), outcome) for outcome in OUTCOMES)
     said = "; ".join(f"{outcome}: {whole(count)}" for count, outcome in counts if count)
-    return f"**This machine:** of {whole(asked)} figures that need a run, {whole(len(found))} were measured: {said}."
+    measured = f"{whole(len(found))} {'was' if len(found) == 1 else 'were'} measured"
+    return f"**This machine:** of {whole(asked)} figures that a run here can settle, {measured}: {said}."

@@ -5,10 +5,11 @@ from typing import Any
 import pytest
 
 from lab.cost import evidence
-from lab.runs import Timing
-from lab.runs.reproduction import lengths_of, measurable, reproduce
+from lab.runs import Timing, reference_runs
+from lab.runs.reproduction import batches_of, lengths_of, measurable, reproduce
 from tests.view.points_of import point, run
 
+CHAPTER = reference_runs()[0]
 CLAIMS = {claim.id: claim for claim in evidence.claims()}
 
 
@@ -17,10 +18,10 @@ def timed(seconds: float, **changes: Any) -> Any:
     return point(timing=Timing(seconds, samples[0], samples[2], 3, samples, first_call_s=seconds), **changes)
 
 
-def test_nearly_every_claim_that_needs_a_run_has_a_rule_and_no_other_has() -> None:
+def test_nearly_every_claim_that_needs_a_run_has_a_rule_and_no_claim_without_an_experiment() -> None:
     needing = {claim.id for claim in CLAIMS.values() if claim.verdict == "needs a run"}
     ruled = {claim.id for claim in CLAIMS.values() if measurable(claim)}
-    assert ruled <= needing
+    assert all(CLAIMS[name].experiment for name in ruled)
     assert needing - ruled == {"chapter.limits.isolated", "chapter.evidence.unmeasured"}
 
 
@@ -116,3 +117,52 @@ def test_a_claim_names_its_lengths() -> None:
     assert lengths_of(CLAIMS["chapter.decode.time_b16_t16384"]) == (16384,)
     assert lengths_of(CLAIMS["chapter.causal.math"]) == (1024, 2048, 4096)
     assert lengths_of(CLAIMS["chapter.limits.flash"]) == ()
+
+
+DERIVED = {
+    name for name, claim in CLAIMS.items()
+    if measurable(claim) and claim.experiment in ("memory", "scaling", "decode") and claim.verdict == "holds"
+    and claim.formula is not None
+}  # fmt: skip
+
+
+def test_figures_derived_from_the_chapters_tables_are_many() -> None:
+    assert len(DERIVED) > 30
+
+
+@pytest.mark.parametrize("name", sorted(DERIVED))
+def test_a_figure_is_derived_from_points_as_from_the_printed_tables(name: str) -> None:
+    """The recorded points are the printed ones: both ways of deriving a figure must agree."""
+    found, recomputed = reproduce(CLAIMS[name], [CHAPTER]), evidence.recompute(CLAIMS[name])
+    assert found is not None
+    spans = zip(recomputed.low, recomputed.high, strict=True)
+    bounds = dict(enumerate((float(low) * (1 - 1e-9), float(high) * (1 + 1e-9)) for low, high in spans))
+    for place, value in enumerate(found.values):
+        low, high = bounds.get(place, (0.0, 0.0))
+        assert value.agrees or low <= value.value <= high
+
+
+def test_an_exponent_needs_two_lengths_of_one_run() -> None:
+    claim = CLAIMS["chapter.time.exponent_fp16_naive"]
+    points = [timed(seconds, kv_len=length) for length, seconds in ((1024, 1e-3), (2048, 4e-3))]
+    short = timed(1e-6, kv_len=512)
+    assert reproduce(claim, [run(points[0], short), run(points[1])]) is None
+    found = reproduce(claim, [run(points[0], short), run(*points, short)])
+    assert found is not None
+    assert found.values[0].value == pytest.approx(2)
+
+
+def test_a_gain_of_the_whole_model_is_read_both_ways() -> None:
+    shape = {"experiment": "model", "kv_len": 512, "q_len": 512, "variant": "all logits"}
+    both = run(timed(2e-3, implementation="eager", **shape), timed(1.6e-3, implementation="sdpa", **shape))
+    for name, percent in (("faster", 25), ("saved", 20)):
+        found = reproduce(CLAIMS[f"chapter.model.{name}_t512"], [both])
+        assert found is not None
+        assert found.values[0].value == pytest.approx(percent)
+
+
+def test_a_claims_run_asks_for_its_lengths_and_batches() -> None:
+    assert lengths_of(CLAIMS["chapter.time.eleven"]) == (8192,)
+    assert lengths_of(CLAIMS["chapter.time.exponent_fp16_naive"]) == (1024, 2048, 4096)
+    assert batches_of(CLAIMS["chapter.decode.fifty"]) == (1,)
+    assert batches_of(CLAIMS["chapter.decode.bandwidth_b64_t1024"]) == (64,)

@@ -323,6 +323,32 @@ def test_a_measurable_claim_has_its_button() -> None:
     assert at.button(key=f"measure_{CLAIMS}_chapter.opening.asked").label == "Measure"
 
 
+@pytest.mark.parametrize("claim", ["chapter.time.eleven", "chapter.decode.bandwidth_b16_t1024"])
+def test_a_button_measures_what_a_rule_reads_back(claim: str) -> None:
+    at = open_page(CLAIMS, **{f"{CLAIMS}_search": claim})
+    assert at.button(key=f"measure_{CLAIMS}_{claim}").label == "Measure"
+
+
+@pytest.mark.parametrize(
+    "claim", ["chapter.opening.backends", "chapter.traffic.rest", "chapter.limits.shape"]
+)
+def test_a_claim_that_no_rule_reads_says_the_command_in_place_of_a_button(claim: str) -> None:
+    at = open_page(CLAIMS, **{f"{CLAIMS}_search": claim})
+    assert not [one for one in at.button if str(one.key).startswith("measure_")]
+    said = words(at)
+    assert "**How to measure it:** `.venv/bin/python -m lab " in said
+    assert "No rule reads this figure back" in said
+
+
+def test_one_of_what_is_counted_is_written_in_the_singular() -> None:
+    lone = [claim for claim in evidence.claims() if ledger.printed_text(claim).split()[:1] == ["1"]]
+    assert lone
+    plurals = {"1 tokens", "1 tensors", "1 passes", "1 heads", "1 sequences", "1 backends", "1 FLOPs"}
+    every = [ledger.printed_text(claim) for claim in evidence.claims()]
+    every += [ledger.recomputed_text(claim) for claim in evidence.claims()]
+    assert not plurals & set(every)
+
+
 # All four
 
 

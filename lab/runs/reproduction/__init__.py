@@ -1,4 +1,4 @@
-"""Claims that only a machine can settle, read from what this machine measured. No torch.
+"""Claims of measured figures, read from what this machine measured. No torch.
 
 A rule says which points a claim is about and what to read from them. A figure printed for another card is not
 contradicted by this machine: what can be said is whether it is the same here, whether a ratio lies on the same
@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from lab.cost.evidence import Claim
-from lab.runs.reproduction import comparisons, figures
+from lab.runs.reproduction import comparisons, derived, figures
 from lab.runs.reproduction.values import (
     OTHER,
     SAME,
@@ -83,5 +83,18 @@ RULES: tuple[tuple[str, Reader], ...] = (
     (r"chapter\.limits\.flash", comparisons.flash),
     (r"chapter\.limits\.masks", comparisons.other_masks),
     (r"chapter\.limits\.inputs", comparisons.outliers),
+    (r"chapter\.memory\.(?:math|efficient)_t\d+|chapter\.opening\.(?:asked|fused)", derived.peaks),
+    (r"chapter\.memory\.row\d+|chapter\.evidence\.efficient_peak", derived.peaks),
+    (r"chapter\.memory\.(?:naive|math)_multiple_t\d+", derived.multiples),
+    (r"chapter\.memory\.(?:settles|math_needs)|chapter\.evidence\.naive_peak", derived.multiples),
+    (r"chapter\.opening\.five_hundred|chapter\.increment\.difference", derived.less_memory),
+    (r"chapter\.(?:opening|time|evidence)\.eleven", derived.less_time),
+    (r"chapter\.time\.exponent_(?:fp16|fp32)_\w+|chapter\.evidence\.quadratic", derived.exponents),
+    (r"chapter\.time\.(?:throughput|naive_rate)", derived.throughputs),
+    (r"chapter\.decode\.(?:bandwidth_b\d+_t\d+|fifty)", derived.bandwidths),
+    (r"chapter\.causal\.(?:math|naive)_slower", derived.masked_extra),
+    (r"chapter\.model\.(?:faster|saved)_t\d+|chapter\.evidence\.model_range", derived.model_gain),
+    (r"chapter\.error\.twice", derived.error_ratio),
+    (r"chapter\.correction\.seven", derived.cold_gap),
 )
 """Which claims are read from runs, and how; a claim whose id matches none is not."""

@@ -17,6 +17,8 @@ from lab.runs.run import Run
 SAME, SIDE, OTHER = "same figure here", "same direction here", "another figure here"
 SUPPORTED, UNSUPPORTED, OPEN = "supported here", "not supported here", "open here"
 MEASURED = "measured here"
+DOUBLED = (1, 2, 4)
+"""Lengths that an exponent is fitted over, as multiples of the first one."""
 PAIRED_BY = ("batch", "dtype")
 """What two points have in common when one is held against the other, beside what is asked for."""
 OUTCOMES = (SAME, SIDE, OTHER, SUPPORTED, UNSUPPORTED, OPEN, MEASURED)
@@ -107,6 +109,24 @@ class Seen:
                 return min(pairs, key=lambda pair: _rank(pair[0], common))
         return None
 
+    def lengths(self, first: int, **wanted: Any) -> list[Point]:
+        """Find timed points at two or more lengths, all of one run, implementation and type, shortest first.
+
+        Args:
+            first: the shortest length that counts.
+            wanted: as for `find`.
+        """
+        for run in self._runs:
+            series: dict[tuple[str, str], dict[int, Point]] = {}
+            for point in run.points:
+                if _fits(point, wanted) and point.timing and point.kv_len >= first:
+                    series.setdefault((point.implementation, point.dtype), {})[point.kv_len] = point
+            long = [found for found in series.values() if len(found) > 1]
+            if long:
+                best = min(long, key=lambda found: _rank(next(iter(found.values())), wanted))
+                return [best[length] for length in sorted(best)]
+        return []
+
     def points(self, experiment: str) -> list[Point]:
         """Give the points of the newest run that holds any of an experiment."""
         for run in self._runs:
@@ -138,9 +158,13 @@ Found = list[Value] | tuple[str, str] | None
 
 
 def values(claim: Claim, found: list[Measured | None]) -> list[Value] | None:
-    """Pair what was measured, in SI units, with the claim's figures; what was not measured is left out."""
+    """Pair what was measured, in SI units, with the claim's figures; what was not measured is left out.
+
+    One figure that is printed for several labels stands beside each of them.
+    """
     scale = float(unit_scale(claim.unit))
-    figures = [*claim.figures, *[None] * len(found)]
+    shared = claim.figures * len(found) if len(claim.figures) == 1 < len(claim.labels) else claim.figures
+    figures = [*shared, *[None] * len(found)]
     paired = [
         Value(one[0], one[1] / scale, one[2] / scale, one[3] / scale, figure)
         for one, figure in zip(found, figures, strict=False)
@@ -174,10 +198,15 @@ def lengths_of(claim: Claim) -> tuple[int, ...]:
     if named:
         return (int(named[1]),)
     digits = [label.replace(",", "") for label in claim.labels]
-    return tuple(int(label) for label in digits) if digits and all(map(str.isdigit, digits)) else ()
+    if digits and all(map(str.isdigit, digits)):
+        return tuple(int(label) for label in digits)
+    if "columns" in claim.inputs:
+        return tuple(claim.inputs["first"] * factor for factor in DOUBLED)
+    asked = claim.inputs.get("tokens", ())
+    return (asked,) if isinstance(asked, int) else tuple(asked)
 
 
 def batches_of(claim: Claim) -> tuple[int, ...]:
-    """The batch that a claim is about; empty where it names none."""
+    """The batches that a claim is about; empty where it names none."""
     named = re.search(r"_b(\d+)_", claim.id)
-    return (int(named[1]),) if named else ()
+    return (int(named[1]),) if named else tuple(claim.inputs.get("batches", ()))
