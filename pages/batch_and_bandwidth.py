@@ -286,7 +286,7 @@ skeleton.misconception(
     "Decoding waits for memory, so one sequence already uses all the bandwidth.",
     f"Only if it offers enough pieces of work, so goes the chapter's hypothesis, which *split caches* tests. "
     f"One sequence of {model.name} is {whole(model.heads)} heads in each layer{reached} Weights are another "
-    "matter: a step reads them whole at any batch.",
+    "matter: a step reads them whole at any batch, of a mixture the experts that its tokens choose.",
 )  # fmt: skip
 drawn = [(panel.run(), "this machine")] if panel.run() else []
 drawn += [(scene.recorded, ceilings.short_name(scene.recorded))] if scene.recorded else []

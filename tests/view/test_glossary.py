@@ -29,6 +29,13 @@ def test_the_chapters_own_terms_are_all_there() -> None:
     assert {term.term for term in glossary.terms() if term.chapter} == CHAPTERS_OWN
 
 
+def test_terms_that_the_pages_use_have_an_entry() -> None:
+    used = {
+        "Ridge", "Tile", "Mixture of experts", "Elementwise", "Log-sum-exp", "Quartiles", "Linear attention",
+    }  # fmt: skip
+    assert used <= {term.term for term in glossary.terms()}
+
+
 def test_the_chapters_card_is_called_by_the_name_of_its_sheet() -> None:
     assert catalog.card(SHEET_ID).name in glossary.says(skeleton.CHAPTERS_TERM)
 
