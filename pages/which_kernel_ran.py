@@ -152,6 +152,24 @@ with right:
     panel.live(draw)
 
 
+def softmax_formula(walk: softmax_steps.Walk, step: int) -> None:
+    """The recurrence with the numbers of the block shown, beside the direct result."""
+    state = walk.steps[step - 1]
+    skeleton.formula(
+        r"\begin{gathered} m' = \max(m, \max_j s_j) \qquad l' = l\,e^{m - m'} + \sum_j e^{s_j - m'} \\ "
+        r"o' = o\,e^{m - m'} + \sum_j e^{s_j - m'} v_j \qquad \text{out} = o / l \end{gathered}",
+        [
+            rf"m' = {digits(state.maximum, 4)}, \quad e^{{m - m'}} = {digits(state.rescale, 4)}, \quad "
+            rf"l' = {digits(state.total, 5)}, \quad "
+            rf"\text{{out}}_1 = {digits(float(state.output[0]), 5)} \quad "
+            rf"\text{{(keys {state.first_key} to {state.last_key - 1})}}",
+            rf"\text{{direct: out}}_1 = {digits(float(walk.direct[0]), 5)}, \quad "
+            rf"\text{{one rounding in {scene.dtype}}} = 2^{{-{accuracy_marks.SIGNIFICAND_BITS[scene.dtype]}}} = "
+            rf"\text{{{error_text(accuracy_marks.roundoff(scene.dtype))}}}",
+        ],
+    )
+
+
 @st.fragment
 def stepper() -> None:
     """Online softmax, block by block; its controls redraw nothing else."""
@@ -186,20 +204,7 @@ def stepper() -> None:
         )
 
     skeleton.table(softmax_steps.table(walk, step))
-
-    skeleton.formula(
-        r"\begin{gathered} m' = \max(m, \max_j s_j) \qquad l' = l\,e^{m - m'} + \sum_j e^{s_j - m'} \\ "
-        r"o' = o\,e^{m - m'} + \sum_j e^{s_j - m'} v_j \qquad \text{out} = o / l \end{gathered}",
-        [
-            rf"m' = {digits(state.maximum, 4)}, \quad e^{{m - m'}} = {digits(state.rescale, 4)}, \quad "
-            rf"l' = {digits(state.total, 5)}, \quad "
-            rf"\text{{out}}_1 = {digits(float(state.output[0]), 5)} \quad "
-            rf"\text{{(keys {state.first_key} to {state.last_key - 1})}}",
-            rf"\text{{direct: out}}_1 = {digits(float(walk.direct[0]), 5)}, \quad "
-            rf"\text{{one rounding in {scene.dtype}}} = 2^{{-{accuracy_marks.SIGNIFICAND_BITS[scene.dtype]}}} = "
-            rf"\text{{{error_text(accuracy_marks.roundoff(scene.dtype))}}}",
-        ],
-    )
+    softmax_formula(walk, step)
 
 
 stepper()

@@ -36,7 +36,7 @@ def figure(tokens: int, size: Callable[[int], int], text: Callable[[float], str]
         middle, top = (_BOTTOM_PX + side / 2) / _HEIGHT_PX, (_BOTTOM_PX + side) / _HEIGHT_PX
         label = f"T = {tokens_label(length)}: {text(held)}"
         rows.append((str(factor), length, float(held), label, x, middle, top))
-    columns = ["factor", "tokens", "bytes", "label", "x", "middle", "top"]
+    columns = ["factor", "tokens", "bytes", "label", "across", "middle", "top"]
     data = pd.DataFrame(rows, columns=columns)
     return Figure(_spec(palette.name == "dark"), {"squares": data}, _DESCRIPTION)
 
@@ -45,7 +45,7 @@ def figure(tokens: int, size: Callable[[int], int], text: Callable[[float], str]
 def _spec(dark: bool) -> dict[str, Any]:
     """The look, which no scenario changes."""
     palette = PALETTES[dark]
-    base = alt.Chart(alt.NamedData(name="squares")).encode(x=_place("x"))
+    base = alt.Chart(alt.NamedData(name="squares")).encode(x=_place("across"))
     layers = [
         base.transform_filter(alt.datum.factor == str(factor))
         .mark_point(
@@ -66,7 +66,7 @@ def _spec(dark: bool) -> dict[str, Any]:
 
 def _place(field: str) -> Any:
     """A place in the chart, from its lower left corner: 0 to 1, without an axis."""
-    channel = alt.X if field == "x" else alt.Y
+    channel = alt.X if field == "across" else alt.Y
     return channel(f"{field}:Q", scale=alt.Scale(domain=[0, 1], nice=False), axis=None)
 
 
