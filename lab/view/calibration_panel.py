@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import streamlit as st
 
 from lab.runs import Run
+from lab.runs.readings.confidence import confidence_words
 from lab.view import calibrations
 from lab.view.measure_panel import Panel
 
@@ -20,7 +21,7 @@ class CalibrationPanel(Panel):
         return calibrations.calibrated_run(self.spec.device, self.spec.dtype, self.spec.threads)
 
     def table(self, run: Run | None, *, active: bool) -> None:
-        """Every figure of the calibration, with where it comes from."""
+        """Every figure of the calibration, with where it comes from, and how far they can be trusted."""
         found = calibrations.of_run(run, self.spec.dtype) if run else None
         if found is None:
             st.caption("This machine has not been calibrated in this number type yet.")
@@ -28,6 +29,7 @@ class CalibrationPanel(Panel):
         warning = calibrations.noise(run)
         if warning:
             st.warning(warning, icon=":material/graphic_eq:")
+        st.caption(confidence_words(found))
         rows = [
             {"figure": name, "value": value, "unit": unit, "source": source}
             for name, value, unit, source in found.constants()

@@ -104,3 +104,8 @@ def test_a_calibration_of_two_lengths_says_that_its_confidence_is_not_known() ->
     curve = BENT.elements["softmax"]
     short = replace(BENT, elements={"softmax": replace(curve, points=curve.points[:2])})
     assert "not known" in confidence_words(short)
+
+
+def test_a_narrow_calibration_without_the_accumulators_rates_says_so_too() -> None:
+    narrow = replace(BENT, dtype="bf16", wide=None)
+    assert "not known" in show(calibration_run(ceilings={"calibrations": {"bf16": narrow.to_dict()}}))
