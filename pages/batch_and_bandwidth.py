@@ -23,6 +23,7 @@ from lab.view import (
 )
 from lab.view.axes import counts_axis
 from lab.view.caveats import caveats
+from lab.view.counted import counted
 from lab.view.decode_device import (
     FUSED_NAMES,
     DecodeDevice,
@@ -260,7 +261,7 @@ def gap_text(run: Run | None, *, recorded: bool) -> str:
         return f"Nothing measured on {device.name} fits this scenario."
     worst = max(ratios, key=lambda ratio: abs(ratio.value - 1))
     return (
-        f"**{device.name[:1].upper()}{device.name[1:]}:** of {len(ratios)} measured steps the farthest from "
+        f"**{device.name[:1].upper()}{device.name[1:]}:** of {counted(len(ratios), 'measured step')} the farthest from "
         f"the prediction is {worst.label} at T = {tokens_label(int(worst.mark.x))}, {times(worst.value)} the "
         f"predicted time. {WHY}"
     )
@@ -271,7 +272,7 @@ skeleton.gap([gap_text(scene.recorded, recorded=True), gap_text(run, recorded=Fa
 if shown == SPLIT:
     parts = [parts_of(point) for point in splitting.measured(scene, panel.run(), measured_dtype)]
     st.markdown(
-        f"Measured here in up to {max(parts)} parts; merging them costs a pass of its own."
+        f"Measured here in up to {counted(max(parts), 'part')}; merging them costs a pass of its own."
         if parts
         else "Splitting has not been measured here yet: Measure tests the hypothesis on this machine."
     )

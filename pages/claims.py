@@ -9,6 +9,7 @@ from lab.runs.reproduction import batches_of, lengths_of, measurable
 from lab.view import bars, controls, glossary, here, ledger, navigation, reproduced, scenario, skeleton
 from lab.view.axes import counts_axis
 from lab.view.caveats import caveats
+from lab.view.counted import verb
 from lab.view.format import whole
 from lab.view.measure_panel import Panel
 
@@ -35,9 +36,10 @@ def takeaway() -> str:
     """How the claims that the filters leave were judged."""
     if not shown:
         return f"No figure of {whole(len(every))} passes these filters"
+    hold, wrong = count(shown, "holds"), count(shown, "wrong")
     return (
-        f"{whole(len(shown))} of {whole(len(every))} figures: {whole(count(shown, 'holds'))} hold, "
-        f"{whole(count(shown, 'holds in part'))} in part, {whole(count(shown, 'wrong'))} are wrong, "
+        f"{whole(len(shown))} of {whole(len(every))} figures: {whole(hold)} {verb(hold, 'holds', 'hold')}, "
+        f"{whole(count(shown, 'holds in part'))} in part, {whole(wrong)} {verb(wrong, 'is', 'are')} wrong, "
         f"{whole(count(shown, 'needs a run', 'not checkable'))} no arithmetic can settle"
     )
 

@@ -21,6 +21,7 @@ from lab.view import (
 from lab.view.axes import bytes_axis, seconds_axis
 from lab.view.caveats import caveats
 from lab.view.ceilings import short_name
+from lab.view.counted import counted, verb
 from lab.view.format import bytes_text, seconds_text, share, times, whole
 from lab.view.frames import Extras, Mark
 from lab.view.measure_panel import Panel
@@ -59,8 +60,8 @@ def takeaway(pairs: list[agreement.Pair]) -> str:
         return f"No point of the runs shown has both a measured and a predicted {what[:-1]} yet"
     close = found.cells - len(found.misses)
     return (
-        f"{whole(close)} of {whole(found.cells)} predicted {what} are within {share(CLOSE)} of the measured "
-        f"ones; on average they miss by {share(found.mean_absolute_error)}"
+        f"{whole(close)} of {whole(found.cells)} predicted {what} {verb(close, 'is', 'are')} within {share(CLOSE)} "
+        f"of the measured ones; on average they miss by {share(found.mean_absolute_error)}"
     )
 
 
@@ -203,8 +204,8 @@ skeleton.formula(
 )
 without = sum(len(run.points) for run in chosen) - len(pairs)
 said = [
-    f"{whole(without)} points of the runs shown have no pair here: refused, of a kernel that is not "
-    "modelled, without this measurement, or on a device that was not calibrated in their type and thread count "
+    f"{counted(without, 'point')} of the runs shown {verb(without, 'has', 'have')} no pair here: refused, of a kernel that "
+    "is not modelled, without this measurement, or on a device that was not calibrated in their type and thread count "
     "(Roofline calibrates this one)."
 ]
 if held:
@@ -216,7 +217,8 @@ if held:
     )
 fitted = sum(pair.cell.role == agreement.FITTED for pair in pairs)
 if fitted:
-    said.append(f"{whole(fitted)} points gave a constant of their own prediction and are not scored.")
+    gave = "its own prediction and is" if fitted == 1 else "their own prediction and are"
+    said.append(f"{counted(fitted, 'point')} gave a constant of {gave} not scored.")
 skeleton.gap(said)
 skeleton.misconception(
     "A prediction that fits every point must be right.",

@@ -13,7 +13,7 @@ from lab.view import ceilings as ceilings_of
 from lab.view import serving_options as serving
 from lab.view.axes import bytes_axis, seconds_axis
 from lab.view.caveats import caveats
-from lab.view.counted import counted
+from lab.view.counted import counted, verb
 from lab.view.format import bytes_text, digits, other_bytes, scaled, seconds_text, share, tokens_label, whole
 from lab.view.frames import Extras
 from lab.view.measure_panel import Panel
@@ -66,11 +66,6 @@ def curve(one: serving.Option | None, limits: Ceilings, with_flops: bool) -> lis
     return points
 
 
-def verb(one: serving.Option, singular: str, plural: str) -> str:
-    """The form of a verb that agrees with the sequences that fit."""
-    return singular if one.sequences == 1 else plural
-
-
 def memory_takeaway() -> str:
     """Sequences that fit, by KV type and were it MHA, and which capacity is meant."""
     if chosen.cards > 1:
@@ -82,7 +77,7 @@ def memory_takeaway() -> str:
     others = [f"{one.name} {whole(one.sequences)}" for one in told]
     return (
         f"{chosen.fitting} of {model.name} at T = {tokens_label(T)} with {chosen.name} "
-        f"{verb(chosen, 'fits', 'fit')} into "
+        f"{verb(chosen.sequences, 'fits', 'fit')} into "
         f"{share(capacity.USABLE)} of {memory.words}" + (f"; {', '.join(others)}" if others else "")
     )
 

@@ -198,7 +198,7 @@ with st.expander("What is kept, tensor by tensor"):
     for way, found in kept.items():
         for layer in found.layers:
             tensors = ", ".join(f"{one.name} {text(layer.tokens * one.token_bytes)}" for one in layer.kept)
-            st.markdown(f"**{LABELS[way]}**, each of {whole(layer.layers)} layers: {tensors}.")
+            st.markdown(f"**{LABELS[way]}**, {timeline.each_layer(layer.layers)}: {tensors}.")
         st.markdown(f"**{LABELS[way]}**, at the head: {text(found.head_bytes)}.")
 
 st.subheader("Forward and backward, as multiples of the forward pass", anchor=False)

@@ -16,7 +16,7 @@ from lab.cost.prediction import Prediction, predict_attention
 from lab.cost.shapes import ModelShape
 from lab.runs import Point, Run
 from lab.view import calibrations, ceilings, here
-from lab.view.counted import counted
+from lab.view.counted import counted, verb
 from lab.view.frames import Mark
 from lab.view.points import fits, time_mark
 from lab.view.scenario import Scenario
@@ -108,7 +108,7 @@ def is_latent(model: ModelShape) -> bool:
 def seen_words(model: ModelShape) -> str:
     """What the layer whose cache a page weighs sees, and how many layers are like it."""
     attention, alike = widest_attention(model)
-    which = f"{alike} of {model.layers} layers {'does' if alike == 1 else 'do'}"
+    which = f"{alike} of {model.layers} layers {verb(alike, 'does', 'do')}"
     if attention.window is not None:
         return f"in a layer that sees the last {attention.window:,} tokens alone: {which}"
     if attention.chunk is not None:

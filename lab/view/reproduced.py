@@ -13,6 +13,7 @@ from lab.runs.reproduction import Reproduction, Value, reproduce
 from lab.runs.reproduction.values import OUTCOMES
 from lab.view import calibrations, here, ledger
 from lab.view.command import command_line
+from lab.view.counted import verb
 from lab.view.format import whole
 from lab.view.stamp import Stamp, stamp
 
@@ -91,5 +92,5 @@ def summary(found: Mapping[str, Reproduction], asked: int) -> str:
         return f"Not one of the {whole(asked)} figures that a run here can settle has been measured yet."
     counts = ((sum(one.outcome == outcome for one in found.values()), outcome) for outcome in OUTCOMES)
     said = "; ".join(f"{outcome}: {whole(count)}" for count, outcome in counts if count)
-    measured = f"{whole(len(found))} {'was' if len(found) == 1 else 'were'} measured"
+    measured = f"{whole(len(found))} {verb(len(found), 'was', 'were')} measured"
     return f"**This machine:** of {whole(asked)} figures that a run here can settle, {measured}: {said}."

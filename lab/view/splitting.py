@@ -5,6 +5,7 @@ from __future__ import annotations
 from lab.runs import Point, Run
 from lab.view import charts, points, skeleton
 from lab.view.axes import counts_axis, seconds_axis
+from lab.view.counted import counted
 from lab.view.decode_device import (
     FUSED_NAMES,
     DecodeDevice,
@@ -106,7 +107,7 @@ def show(page: str, scene: Scenario, run: Run | None, dtype: str, palette: Palet
     values += [] if linear and values else SECONDS
     skeleton.chart(
         page, curves, marks, series, Extras(), x=counts_axis("parts of each cache", PARTS, room=0.22),
-        y=seconds_axis("one layer, one new token", values, linear=linear), at=lambda n: f"{int(n)} parts",
+        y=seconds_axis("one layer, one new token", values, linear=linear), at=lambda n: counted(int(n), "part"),
         value=seconds_text, palette=palette,
         description="Time of one layer's attention in a decode step against the parts of a split cache.",
     )  # fmt: skip

@@ -20,6 +20,7 @@ from lab.cost.terms import TERMS, prefill_budget, step_bytes, step_flops
 from lab.cost.training import training_budget
 from lab.view.axes import Axis
 from lab.view.charts import LABEL_HEIGHT_PX, Series
+from lab.view.counted import verb
 from lab.view.format import digits, whole
 from lab.view.frames import Curve, frame, spread_apart
 
@@ -157,6 +158,11 @@ def _step_bound(deployment: Deployment, ceilings: Ceilings) -> float:
     return bound_seconds(step_flops(deployment), step_bytes(deployment), ceilings).seconds
 
 
+def each_layer(count: int) -> str:
+    """How many layers something holds for."""
+    return "one layer" if count == 1 else f"each of {whole(count)} layers"
+
+
 def window_words(model: ModelShape, context: int) -> str:
     """Why attention FLOPs of all layers do not grow with the square; nothing where they do."""
     kinds = [(kind.attention, layers) for kind, layers in model.layer_groups if kind.attention]
@@ -167,8 +173,8 @@ def window_words(model: ModelShape, context: int) -> str:
         return ""
     pairs = [int(attention_pairs(length, length, True)) for length in (context, 2 * context)]
     return (
-        f" Attention is counted over all {model.layers} layers, of which {held} see a window or chunk shorter "
-        f"than {whole(2 * context)} tokens; that of a layer that sees everything grows "
+        f" Attention is counted over all {model.layers} layers, of which {held} "
+        f"{verb(held, 'sees', 'see')} a window or chunk shorter than {whole(2 * context)} tokens; that of a layer that sees everything grows "
         f"× {digits(pairs[1] / pairs[0])}."
     )
 

@@ -16,6 +16,7 @@ from lab.runs.variants import STORED, WINDOWS, groupings
 from lab.view import bars, plain_axes, points, skeleton, tricks
 from lab.view.axes import Axis
 from lab.view.bars import Bars, Part
+from lab.view.counted import counted
 from lab.view.format import digits, share, times, tokens_label
 from lab.view.palette import Palette
 from lab.view.scenario import Scenario
@@ -262,7 +263,7 @@ def gap_text(spec: JobSpec, run: Run | None) -> str:
         return "Nothing of this kind measured on this machine fits this scenario."
     change, ratio = max(known, key=lambda item: abs(item[1].value / float(item[0].factor or 1) - 1))
     return (
-        f"**This machine:** of {len(known)} variants the farthest from its count is {change.term}: "
+        f"**This machine:** of {counted(len(known), 'variant')} the farthest from its count is {change.term}: "
         f"{digits(float(change.factor or 1))} of the count, {ratio.text} of the time. A count becomes time where "
         "it is what the call waits for: launches, a mask's own traffic and copies of K and V do not shrink."
     )

@@ -104,3 +104,14 @@ def test_the_phases_say_where_the_quadratic_term_is() -> None:
     core = budget(shape, decode(1, 2048, "fp16")).core_flops
     assert f"{core / 1e9:.3g} GFLOPs" in list(doubled["now"])
     assert {"latency of a prompt, at least", "latency of a step, at least"} <= set(said)
+
+
+def test_one_thing_is_written_in_the_singular() -> None:
+    assert (
+        "one new token of one sequence at T = 1k"
+        in open_page("batch_and_bandwidth").main.metric[0].proto.help
+    )
+    assert "1 KV head of 128" in words(open_page("kv_cache", model="starcoder"))
+    assert "1 layers" not in words(open_page(TRAINING, model="deepseek-v2-lite"))
+    at = open_page("claims", claims_search="chapter.opening.eleven")
+    assert "1 holds, 0 in part, 0 are wrong" in at.main.subheader[0].value

@@ -79,7 +79,7 @@ def flash(_: Claim, __: re.Match[str], seen: Seen) -> Found:
     if not timed:
         return None
     names = ", ".join(sorted({str(point.kernel) for point in timed}))
-    return MEASURED, f"{len(timed)} points of a flash kernel are timed here ({names})"
+    return MEASURED, f"{len(timed)} {'point' if len(timed) == 1 else 'points'} of a flash kernel: {names}"
 
 
 def other_masks(_: Claim, __: re.Match[str], seen: Seen) -> Found:
