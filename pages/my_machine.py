@@ -204,9 +204,9 @@ skeleton.formula(
 )
 without = sum(len(run.points) for run in chosen) - len(pairs)
 said = [
-    f"{counted(without, 'point')} of the runs shown {verb(without, 'has', 'have')} no pair here: refused, of a kernel that "
-    "is not modelled, without this measurement, or on a device that was not calibrated in their type and thread count "
-    "(Roofline calibrates this one)."
+    f"{counted(without, 'point')} of the runs shown {verb(without, 'has', 'have')} no pair here: refused, of a "
+    "kernel that is not modelled, without this measurement, or on a device that was not calibrated in their type "
+    "and thread count (Roofline calibrates this one)."
 ]
 if held:
     ratio = held.worst.predicted / held.worst.measured

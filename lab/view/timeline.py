@@ -173,8 +173,8 @@ def window_words(model: ModelShape, context: int) -> str:
         return ""
     pairs = [int(attention_pairs(length, length, True)) for length in (context, 2 * context)]
     return (
-        f" Attention is counted over all {model.layers} layers, of which {held} "
-        f"{verb(held, 'sees', 'see')} a window or chunk shorter than {whole(2 * context)} tokens; that of a layer that sees everything grows "
+        f" Attention is counted over all {model.layers} layers, of which {held} {verb(held, 'sees', 'see')} a "
+        f"window or chunk shorter than {whole(2 * context)} tokens; that of a layer that sees everything grows "
         f"× {digits(pairs[1] / pairs[0])}."
     )
 
