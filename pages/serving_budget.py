@@ -27,8 +27,9 @@ MEMORY, BY_TYPE, BY_CARD = "memory", "by_type", "by_card"
 HERE = "here"
 WERE_MHA = "were it MHA"
 TOLD = ("q8_0 KV", WERE_MHA)
-# A slow CPU fits as well; fixed, so that its line, when it comes, moves nothing.
-SECONDS, SLOWEST = (1e-4, 1e1), 0.1
+SECONDS = (1e-4, 1e1)  # of a chart without a card's line
+# A CPU's memory beside a card's: so many times slower, and steps with a full memory so many times longer.
+SLOWER, LONGER = 300, 10
 
 scene, palette = scenario.current(), scenario.theme()
 model, T = scene.model, scene.context
@@ -137,9 +138,11 @@ def trade_off(run: Run | None) -> None:
     under = ["This machine: under its measured ceilings"] if points else []
     skeleton.badges(measured=False, recorded_on=None, extra=[*skeleton.beyond(scene), *under])
     every = [point for line in of_cards.values() for point in line]
-    x = serving.rates_axis([SLOWEST, *(rate for rate, _ in every)])
-    steps = [*SECONDS, *(step for _, step in every)]
-    y = seconds_axis("time of one step: a token for every sequence", steps)
+    # From the cards alone, with room for a slower machine: its line, when it comes, moves nothing.
+    rates, steps = [rate for rate, _ in every], [step for _, step in every]
+    x = serving.rates_axis([*rates, min(rates, default=1.0) / SLOWER])
+    y_values = [*steps, max(steps) * LONGER] if steps else SECONDS
+    y = seconds_axis("time of one step: a token for every sequence", y_values)
     high = skeleton.HEIGHT_PX
     data = frames.bundle(
         curves, [], series, Extras(), x=x, y=y, height_px=high, at=lambda rate: f"{digits(rate)} tokens/s",

@@ -149,7 +149,8 @@ def show(page: str, scene: Scenario, palette: Palette, *, by_model: bool, linear
         charts.Series(key, label, colour, width=2, end=by_key[key].name if key in by_key else "")
         for (key, label), colour in zip(labels.items(), colours, strict=True)
     ]
-    series.append(charts.Series(OWN, "as chosen", last, width=4, end=by_key[OWN].name))
+    as_chosen = scene.model.name if by_model else f"{widest_attention(scene.model)[0].kind}, as it is"
+    series.append(charts.Series(OWN, "as chosen", last, width=4, end=as_chosen))
     grid = [max(1, T * place // 32) for place in range(1, 33)] if linear else list(TOKENS)
     lines = {one.key: [(float(t), one.batch(t, dtype)) for t in grid] for one in drawn}
     curves = {key: [(t, b) for t, b in line if math.isfinite(b)] for key, line in lines.items()}

@@ -34,7 +34,7 @@ def test_the_crossover_is_a_line_for_each_form_of_attention() -> None:
         assert list(drawn) == list(TOKENS)
         assert all(drawn[t] == serving.crossover_batch(model, int(t)) for t in drawn)
     assert {row["label"] for row in chart(at)[1]["labels"]} == {
-        "GPT-2 small (MHA, 12 KV heads)", "GQA, 6 KV heads", "MQA, 1 KV head", "MLA",
+        "MHA, as it is", "GQA, 6 KV heads", "MQA, 1 KV head", "MLA",
     }  # fmt: skip
     heading = at.main.subheader[0].value
     assert "batch 6.6 (MHA); with GQA 12, MQA 70, MLA 34" in heading
