@@ -213,10 +213,11 @@ skeleton.table(
     for way, step in steps.items()
 )
 
-st.subheader("The quadratic term is in training and in the prompt, not in a decode step", anchor=False)
-skeleton.table(phases.phases(scene))
+by_phase = phases.phases(scene)
+st.subheader(phases.heading(model.name, by_phase), anchor=False)
+skeleton.table(by_phase)
 st.caption(
-    "A decode step has one row of scores for each head, so its attention grows in line with T; but a step follows "
+    "A decode step has one row of scores for each head, so its attention grows at most in line with T; but a step follows "
     "for every token of an answer, and each reads the cache again."
 )
 

@@ -17,6 +17,7 @@ ABSORBED, EXPANDED = "absorbed", "expanded"
 
 TRAINING, PROMPT, DECODE = "training", "reading a prompt", "decode, one new token"
 PHASES = (TRAINING, PROMPT, DECODE)
+QUADRATIC = "quadratic term"
 
 
 def shapes(scene: Scenario) -> list[dict[str, str]]:
@@ -69,10 +70,25 @@ def phases(scene: Scenario) -> list[dict[str, str]]:
                 "scores per head": _scores(work),
                 "attention FLOPs, all layers": flops_text(now),
                 "T doubles": f"× {digits(longer / now)}",
-                "quadratic term": "yes" if round(math.log2(longer / now)) > 1 else "no",
+                QUADRATIC: "yes" if round(math.log2(longer / now)) > 1 else "no",
             }
         )
     return rows
+
+
+def heading(model: str, rows: list[dict[str, str]]) -> str:
+    """Where the quadratic term is, in words.
+
+    Args:
+        model: its name.
+        rows: from `phases`.
+    """
+    found = [row["phase"] for row in rows if row[QUADRATIC] == "yes"]
+    if found:
+        return f"{model}: the quadratic term is in {' and in '.join(found)}, not in a decode step"
+    return (
+        f"{model}: no phase is quadratic here, for its layers see windows or chunks shorter than the context"
+    )
 
 
 def _work(phase: str, scene: Scenario, tokens: int) -> tuple[Workload, int]:

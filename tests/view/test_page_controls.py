@@ -97,6 +97,13 @@ def test_the_phases_say_where_the_quadratic_term_is() -> None:
     assert list(table["quadratic term"]) == ["yes", "yes", "no"]
     assert table.loc["decode, one new token", "scores per head"] == "1 × T = 1 × 2,048"
     assert table.loc["decode, one new token", "T doubles"] == "× 2"
+    headings = [one.value for one in at.main.subheader]
+    assert (
+        "LLaMA-2-7B: the quadratic term is in training and in reading a prompt, not in a decode step"
+        in headings
+    )
+    windowed = open_page(TRAINING, model="mistral-7b-v0.1", context=16384)
+    assert any("no phase is quadratic here" in one.value for one in windowed.main.subheader)
     doubled = next(one.value for one in at.main.get("table") if "batch doubles" in one.value)
     said = dict(zip(doubled["quantity"], doubled["T doubles"], strict=True))
     assert said["attention FLOPs of a step"] == "× 2"
