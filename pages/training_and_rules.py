@@ -217,8 +217,8 @@ by_phase = phases.phases(scene)
 st.subheader(phases.heading(model.name, by_phase), anchor=False)
 skeleton.table(by_phase)
 st.caption(
-    "A decode step has one row of scores for each head, so its attention grows at most in line with T; but a step follows "
-    "for every token of an answer, and each reads the cache again."
+    "A decode step has one row of scores for each head, so its attention grows at most in line with T; but every "
+    "token of an answer takes a step, and each step reads the cache again."
 )
 
 deployment = Deployment(
