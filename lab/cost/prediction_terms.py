@@ -38,6 +38,7 @@ KINDS = {
     "scale k": "mul",
     "mask as numbers": "where_mask",
     "repeat k, v": "clone",
+    "promote mask": "promote",
     "add mask": "add_",
     "safe softmax: softmax": "softmax",
     "safe softmax: is -inf": "isneginf",
@@ -149,7 +150,7 @@ def start_term(start: Constant, terms: Sequence[Term], calibration: Calibration)
 
 def pass_elements(name: str, call: AttentionCall) -> int:
     """Count the elements of a pass of `lab.cost.traffic`."""
-    if name.startswith("mask:") or name == "mask as numbers":
+    if name.startswith("mask:") or name in ("mask as numbers", "promote mask"):
         return call.mask
     if name == "promote q, k, v":
         return call.queries + 2 * call.keys

@@ -237,7 +237,7 @@ class Calibrator:
 
     def _cold(self, pool: Tensor) -> tuple[dict[str, Curve], dict[str, Curve]]:
         """Measure the products of a decode step, and the pass before them, over keys that no cache holds."""
-        setting, points = self.setting, defaultdict(list)
+        setting, points, passes = self.setting, defaultdict(list), {}
         for keys in DECODE_LENGTHS:
             scores = setting.heads * keys
             for name, seconds in self.stopwatch(cold_calls(setting, pool, keys)).items():
@@ -249,16 +249,12 @@ class Calibrator:
             f"{form}1{COLD}/{setting.head_dim}": Curve(tuple(points.pop(form)), "scores", "FLOP/s", source)
             for form in ("qk", "pv")
         }
-        passes = {
-            f"{kind}{COLD}": Curve(tuple(found), "elements", "elements/s", source)
-            for kind, found in points.items()
-        }
+        for kind, found in points.items():
+            passes[f"{kind}{COLD}"] = Curve(tuple(found), "elements", "elements/s", source)
         return matmuls, passes
 
-    def _decode(
-        self, calibration: Calibration, kernels: Iterable[str], pool: Tensor
-    ) -> dict[str, DecodeRate]:
-        """Measure what one work item streams, and what all of them stream together: from a cache, and from memory."""
+    def _decode(self, calibration: Calibration, kernels: list[str], pool: Tensor) -> dict[str, DecodeRate]:
+        """Measure what one work item streams, and what all stream together: from a cache, and from memory."""
         setting, rates = self.setting, {}
         sizes = ((1, DECODE_LENGTHS[1]), STREAMED)
         for backend in kernels:

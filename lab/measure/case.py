@@ -13,7 +13,7 @@ from lab.cost.calls import AttentionCall
 from lab.measure.accuracy import Accuracy
 from lab.measure.device import Call
 from lab.measure.job import Job
-from lab.measure.kernels import attempt, failure, is_out_of_memory, mismatch, observe
+from lab.measure.kernels import attempt, beyond_limit, failure, is_out_of_memory, mismatch, observe
 from lab.measure.verification import CHANGED, fingerprint
 from lab.runs import Point
 
@@ -156,6 +156,9 @@ def examine_case(job: Job, case: Case) -> Checked | Point:
         "tolerance": accuracy.tolerance,
         "error_rows": accuracy.rows,
     }
+    silent = beyond_limit(backend, case.plan.call, job.device.kind)
+    if silent is not None:
+        return case_point(job, case, "refused", reason=silent)
     said = mismatch(case.plan.implementation, backend)
     if said:
         case = replace(case, warnings=(*case.warnings, said))

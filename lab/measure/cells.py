@@ -23,7 +23,7 @@ from lab.measure.accuracy import Truth, check
 from lab.measure.device import Call, Device
 from lab.measure.implementations import IMPLEMENTATIONS
 from lab.measure.job import Job
-from lab.measure.kernels import attempt, failure, is_out_of_memory, mismatch, observe
+from lab.measure.kernels import attempt, beyond_limit, failure, is_out_of_memory, mismatch, observe
 from lab.measure.memory import guard
 from lab.measure.need import input_bytes
 from lab.measure.verification import CHANGED, WATCHED_SETS, fingerprint
@@ -230,6 +230,9 @@ def _examine(
         kernel, backend = observe(run, job.device.kind)
     except Exception as error:
         return failed(job, implementation, call, error)
+    silent = beyond_limit(backend, call, job.device.kind)
+    if silent is not None:
+        return job.point(implementation, call, "refused", reason=silent)
     found: dict[str, Any] = {
         "kernel": kernel,
         "max_abs_error": accuracy.max_abs_error,

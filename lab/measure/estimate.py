@@ -87,12 +87,22 @@ def estimate(spec: JobSpec, last_run: Run | None = None) -> Estimate:
 
 def _estimate_suite(spec: JobSpec, last_run: Run | None) -> Estimate:
     """Add up the experiments of a suite; they share their processes, so these start once."""
+    took = took_s(last_run) if last_run is not None and _is_same_suite(last_run.spec, spec) else None
     each = [estimate(member, last_run) for member in members(spec)]
     started = sum(len(processes_of(member)) for member in members(spec)) - len(processes_of(spec))
     seconds = sum(found.seconds for found in each) - START_S * started
     refused = sorted({length for found in each for length in found.refused_lengths})
     peak = max(found.peak_bytes for found in each)
-    return Estimate(max(START_S, seconds), peak, each[0].free_bytes, each[0].basis, tuple(refused))
+    basis = (
+        each[-1].basis if took is None else FROM_LAST_RUN
+    )  # the first of all is a calibration, priced by itself
+    return Estimate(took or max(START_S, seconds), peak, each[0].free_bytes, basis, tuple(refused))
+
+
+def _is_same_suite(done: JobSpec, spec: JobSpec) -> bool:
+    """Whether a finished job measured what another would: the sizes of a suite are its own."""
+    names = ("experiment", "quick", "dtype", "threads", "repeats")
+    return all(getattr(done, name) == getattr(spec, name) for name in names)
 
 
 def _estimate_calibration(spec: JobSpec, device: str) -> Estimate:

@@ -9,10 +9,10 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from lab.measure.attention import check_shapes
+from lab.measure.compiling import compiled
 
 
 def flex(q: Tensor, k: Tensor, v: Tensor, *, causal: bool) -> Tensor:
@@ -44,7 +44,7 @@ def _compiled() -> Callable[..., Tensor]:
     """Load and wrap FlexAttention once: it brings in the compiler, which takes seconds."""
     from torch.nn.attention.flex_attention import flex_attention
 
-    return torch.compile(flex_attention, dynamic=False)
+    return compiled(flex_attention)
 
 
 @functools.lru_cache(maxsize=8)

@@ -14,6 +14,8 @@ from typing import Any
 
 import torch
 
+from lab.cost.calls import AttentionCall
+from lab.cost.limits import kernel_limit
 from lab.measure.implementations import IMPLEMENTATIONS
 from lab.measure.trace import Trace, record
 from lab.runs.checks import printable
@@ -193,6 +195,25 @@ def is_out_of_memory(error: BaseException) -> bool:
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
         return True
     return isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
+
+
+def beyond_limit(backend: str | None, call: AttentionCall, device_kind: str) -> str | None:
+    """Say in words when the backend that ran is known to be wrong at a call's size without an error.
+
+    Args:
+        backend: that was seen to run, whatever was asked for.
+        call: the shape; a causal one is masked in whatever way.
+        device_kind: "cpu", "cuda", "xpu" or "mps".
+    """
+    limit = kernel_limit(
+        backend or "",
+        heads=call.heads,
+        q_len=call.q_len,
+        kv_len=call.kv_len,
+        causal=call.causal,
+        device=device_kind,
+    )
+    return None if limit is None else limit.reason
 
 
 def mismatch(implementation: str, seen: str | None) -> str | None:

@@ -97,6 +97,10 @@ class Samples:
         if self.discarded:
             blocks = self.discarded + len(self.seconds)
             said.append(f"{self.discarded} of {blocks} blocks discarded: {self.cause}")
+        if self.busy and self.noise is None:
+            said.append(
+                f"{self.busy} of {len(self.seconds)} blocks are kept though {self.cause}: patience was spent"
+            )
         if len(self.seconds) < self.rounds:
             said.append(f"{len(self.seconds)} of {self.rounds} rounds done: the time budget was spent")
         if self.unsettled is not None:

@@ -7,6 +7,7 @@ import torch
 from measured_shapes import SMALL, events_of, job, points_of
 from planted import no_mask
 
+from lab.measure import case, cells
 from lab.measure.accuracy import Accuracy
 from lab.measure.case import Plan
 from lab.measure.device import Device
@@ -224,3 +225,18 @@ def test_the_judgement_of_a_case_is_its_point_s_error() -> None:
     point = examine_case(opened, case)
     assert (point.status, point.reason, point.variant) == ("wrong", "too far", "mine")
     assert (point.max_abs_error, point.tolerance) == (1.0, 0.5)
+
+
+@pytest.mark.parametrize("experiment", ["causal", "scaling"])
+def test_a_kernel_past_its_limit_is_refused_in_every_kind_of_experiment(
+    experiment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PyTorch's own dispatch may take the efficient kernel at any length; what was seen to run decides."""
+    for module in (case, cells):
+        monkeypatch.setattr(
+            module, "beyond_limit", lambda backend, call, kind: f"{backend} at {call.kv_len} is wrong"
+        )
+    told = events_of(experiment, "time", job(experiment, implementations=("sdpa",), lengths=(32,)))
+    points = [event["point"] for event in told if event["event"] == "point"]
+    assert {point["status"] for point in points} == {"refused"}
+    assert all(point["reason"].endswith("at 32 is wrong") for point in points)

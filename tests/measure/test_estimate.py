@@ -214,3 +214,15 @@ def test_a_suite_takes_what_its_experiments_take_in_shared_processes(repeats: in
 def test_repeated_processes_take_their_time_each() -> None:
     once, thrice = (estimate(spec("scaling", dtype="fp32", repeats=repeats)).seconds for repeats in (1, 3))
     assert 2 * once < thrice < 3 * once  # memory is counted once
+
+
+def test_a_suite_that_was_run_before_takes_as_long_again() -> None:
+    quick = spec("all", dtype="fp32", quick=True)
+    last = finished(quick, 0.01, 105)
+    expected = estimate(quick, last)
+    assert (expected.seconds, expected.basis) == (105, FROM_LAST_RUN)
+    longer = estimate(
+        spec("all", dtype="fp32"), last
+    )  # other sizes: added up, and from what is known of them
+    assert longer.seconds != 105
+    assert longer.basis != FIRST_GUESS

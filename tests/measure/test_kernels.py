@@ -1,11 +1,14 @@
 """What ran is named from the trace, on the CPU by operator and elsewhere by kernel; refusals keep their words."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from measured_shapes import SHAPES, draw
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
+from lab.cost.calls import AttentionCall
 from lab.measure import kernels
 from lab.measure.attention import sdpa
 from lab.measure.implementations import IMPLEMENTATIONS
@@ -194,3 +197,19 @@ def test_names_are_known_to_torch() -> None:
     for name in (FLASH, MATH):
         assert f"aten::{name}" in kernels.SDPA_OPERATORS
         assert hasattr(torch.ops.aten, name)
+
+
+@pytest.mark.parametrize(
+    ("backend", "length", "device", "refused"),
+    [("efficient", 65_537, "cuda", True), ("efficient", 65_536, "cuda", False), ("flash", 131_072, "cuda", False),
+     (None, 131_072, "cuda", False), ("efficient", 131_072, "cpu", False)],
+)  # fmt: skip
+def test_what_is_silently_wrong_is_refused_whoever_dispatched_to_it(
+    backend: str | None, length: int, device: str, refused: bool
+) -> None:
+    call = AttentionCall(
+        batch=1, heads=1, kv_heads=1, q_len=length, kv_len=length, head_dim=8, dtype="fp16", causal=True
+    )
+    said = kernels.beyond_limit(backend, call, device)
+    assert (said is not None) is refused
+    assert kernels.beyond_limit(backend, replace(call, causal=False), device) is None

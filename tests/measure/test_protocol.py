@@ -112,6 +112,15 @@ def test_warming_up_ends_with_its_time_and_says_so(monkeypatch) -> None:
     assert samples.warnings() == ["warming up ended with the last three blocks 50% apart"]
 
 
+def test_blocks_kept_though_the_machine_was_busy_are_told() -> None:
+    few = Samples(rounds=9, calls=1, seconds=[0.01] * 9, busy=2)
+    assert few.noise is None
+    assert few.warnings() == ["2 of 9 blocks are kept though the machine was busy: patience was spent"]
+    many = Samples(rounds=9, calls=1, seconds=[0.01] * 9, busy=3)
+    assert many.noise is not None
+    assert many.warnings() == []  # it is said by the noise
+
+
 def test_a_busy_block_is_taken_again() -> None:
     times = iter([0.9, 0.8, 0.02])
     samples = Samples(rounds=1, calls=1)

@@ -89,3 +89,11 @@ def test_the_cpu_suite_is_on_the_cpu() -> None:
     with pytest.raises(ValueError, match="device is 'cuda'; the experiment cpu measures on the cpu"):
         default_spec("cpu", device="cuda")
     assert set(EXPERIMENTS) >= set(suites.ALL)
+
+
+def test_a_first_call_that_does_not_fit_starts_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(first_call, "fresh", lambda *given: pytest.fail("a process was started"))
+    opened = job("first_call", lengths=(262_144,), implementations=("naive",), **SMALL)
+    (point,) = points_of("first_call", "time", opened)
+    assert point.status == "refused"
+    assert point.need_bytes > point.have_bytes

@@ -70,7 +70,7 @@ def test_3_and_4_the_share_of_the_mask_and_of_idle_multiprocessors() -> None:
 
 def test_6_to_8_lengths_and_tensors_of_gpt2() -> None:
     gpt2 = catalog.model("gpt2")
-    assert values(6) == [f"{round(gpt2.vocab / gpt2.heads):,} tokens"] == ["4,188 tokens"]
+    assert values(6) == [f"{round(gpt2.vocab / (2 * gpt2.heads)):,} tokens"] == ["2,094 tokens"]
     assert values(7) == [f"{score_bytes(1, 12, 8192, 8192, size) / GIB:.3g} GiB" for size in (2, 4)]
     found = [int(value.replace(",", "").split()[0]) for value in values(8)]
     assert found == [6703, 13404, 4608, 9215]

@@ -170,6 +170,12 @@ def scores_pass_logits(model: str) -> Values:
     return [exactly(shape.vocab / shape.heads)]
 
 
+def live_scores_pass_logits(model: str, live: int) -> Values:
+    """Vocabulary over live · heads: the length at which so many score tensors weigh as much as the logits."""
+    shape = catalog.model(model)
+    return [exactly(shape.vocab / (live * shape.heads))]
+
+
 def resolution(dtype: str) -> Values:
     """Spacing of the dtype's numbers just above 1 (IEEE 754)."""
     names = {"fp16": "float16", "fp32": "float32", "fp64": "float64"}

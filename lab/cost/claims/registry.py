@@ -20,6 +20,7 @@ FORMULAS: dict[str, Callable[..., list[Interval]]] = {
         attention.live_score_tensors,
         *(attention.score_passes, attention.mask_share_of_traffic, attention.cache_of_layer),
         *(attention.logits_tensor, attention.scores_over_logits, attention.scores_pass_logits),
+        attention.live_scores_pass_logits,
         *(attention.resolution, attention.idle_multiprocessors),
         *(models.growth, models.latency_factors, models.window_growth, models.attention_share),
         *(models.attention_flops_of_model, models.attention_and_ffn, models.ffn_flops_of_layer),

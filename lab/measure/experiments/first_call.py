@@ -19,12 +19,13 @@ from lab.measure.accuracy import truth
 from lab.measure.attention_cases import attention_case, draw, named
 from lab.measure.case import Case, Checked, Plan, examine_case, plan_point
 from lab.measure.cases import late_faults, timed_point
+from lab.measure.cells import refuse_unfit
 from lab.measure.child import Child
 from lab.measure.events import Events
 from lab.measure.experiments.base import Experiment
 from lab.measure.gate import gate_for
 from lab.measure.job import Job
-from lab.measure.kernels import words_of
+from lab.measure.kernels import is_out_of_memory, words_of
 from lab.measure.parts import Grid, memory_part
 from lab.measure.protocol import time_variants
 from lab.measure.verification import MEASURED, other_numbers
@@ -67,6 +68,10 @@ class FirstCall(Experiment):
         events.plan(len(calls) * len(job.implementations))
         for call in calls:
             for name in job.implementations:
+                refused = refuse_unfit(job, name, call, 1, job.warm_heap)  # the fresh processes have no limit
+                if refused is not None:
+                    events.point(refused)
+                    continue
                 points = []
                 for number in range(QUICK_PROCESSES if job.spec.quick else PROCESSES):
                     events.progress(f"{name} at T = {call.kv_len:,}: fresh process {number + 1}")
@@ -88,7 +93,8 @@ class FirstCall(Experiment):
         try:
             cold_s = [_seconds(job, lambda: function(*inputs[0])) for _ in range(2)]
         except Exception as error:
-            events.point(plan_point(job, plan, "refused", reason=words_of(error)))
+            status = "out_of_memory" if is_out_of_memory(error) else "refused"
+            events.point(plan_point(job, plan, status, reason=words_of(error)))
             return
         expected = truth(*inputs[0], causal=call.causal, seed=job.spec.seed)
         case = attention_case(plan, function, inputs, expected, measures={"second_call_s": cold_s[1]})

@@ -12,13 +12,12 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, ClassVar
 
-import torch
-
 from lab.cost.calls import AttentionCall
 from lab.measure.accuracy import truth
 from lab.measure.attention_cases import Attention, attention_case, draw, named
 from lab.measure.case import Case, Plan
 from lab.measure.cases import CaseExperiment
+from lab.measure.compiling import compiled
 from lab.measure.job import Job
 from lab.measure.split_kv import split_kv, split_kv_fused
 
@@ -79,4 +78,4 @@ def _function(plan: Plan) -> Attention:
     if how == FUSED:
         return partial(split_kv_fused, causal=False, splits=_parts(plan))
     function: Any = partial(split_kv, causal=False, splits=_parts(plan))
-    return torch.compile(function, dynamic=False) if how == COMPILED else function
+    return compiled(function) if how == COMPILED else function

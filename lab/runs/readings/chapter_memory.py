@@ -142,6 +142,10 @@ def _tensors(point: Point, kind: str) -> dict[str, float]:
 
 def _largest(wanted: str, eager: Point, sdpa: Point, kind: str) -> str:
     terms = _tensors(eager, kind)
+    held = max(eager.peak_extra_bytes or 0, sdpa.peak_extra_bytes or 0)
+    terms = {name: weight for name, weight in terms.items() if weight <= held}  # a larger one was never made
+    if not terms:
+        return f"GPT-2, {wanted}, at {at(eager)}: the peak, {size(float(held))}, is less than any tensor counted here."
     ordered = sorted(terms, key=lambda name: -terms[name])
     listed = ", ".join(f"{name} {size(terms[name])}" for name in ordered)
     first, second = float(eager.peak_extra_bytes or 0), float(sdpa.peak_extra_bytes or 0)
