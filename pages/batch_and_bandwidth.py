@@ -114,18 +114,22 @@ def rate_takeaway(run: Run | None, *, recorded: bool) -> str:
     )
 
 
+def context_series(contexts: list[int]) -> tuple[list[charts.Series], dict[int, str]]:
+    """A line a context and one for the scenario's, and their keys by context: the same, and the spec, for every T."""
+    *colours, last = palette.family(len(contexts) + 1)
+    fixed = [
+        charts.Series(f"context_{at}", f"T = {tokens_label(at)}", colour, width=2)
+        for at, colour in zip(contexts, colours, strict=True)
+    ]
+    chosen = charts.Series(CHOSEN, "T as chosen", last, width=4, end=f"T = {tokens_label(T)}")
+    return [*fixed, chosen], {at: f"context_{at}" for at in contexts} | {T: CHOSEN}
+
+
 def rate_chart(run: Run | None, *, recorded: bool) -> None:
     """Bandwidth of one layer's attention against batch, one line a context."""
     device, found = device_of(run, recorded=recorded), rate_points(run, recorded=recorded)
     contexts = sorted({point.kv_len for point in found} if recorded else MEASURED_LENGTHS)[:4]
-    *colours, last = palette.family(len(contexts) + 1)
-    series = [
-        charts.Series(f"context_{at}", f"T = {tokens_label(at)}", colour, width=2)
-        for at, colour in zip(contexts, colours, strict=True)
-    ] + [charts.Series(CHOSEN, "T as chosen", last, width=4, end=f"T = {tokens_label(T)}")]
-    keys = {at: f"context_{at}" for at in contexts} | {
-        T: CHOSEN
-    }  # the keys, and the spec, are the same for every T
+    series, keys = context_series(contexts)
     lines = {at: [(size, device.rate(model, size, at)) for size in BATCH_TICKS] for at in keys}
     curves = {keys[at]: [(size, rate) for size, rate in line if rate] for at, line in lines.items()}
     made = (rate_mark(point, keys.get(point.kv_len, ""), recorded=recorded) for point in found)

@@ -80,7 +80,7 @@ def legend(labels: Iterable[tuple[str, str, str]]) -> str:
     """
     parts = (
         f'<span style="color:{colour};font-weight:600;margin-right:1.2rem">'
-        f"{glyph} {html.escape(words)}</span>"
+        f"{glyph}&nbsp;{html.escape(words)}</span>"
         for colour, glyph, words in labels
     )
     return f"<div>{''.join(parts)}</div>"

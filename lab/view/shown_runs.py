@@ -7,6 +7,9 @@ from lab.runs.point import COUNTED
 from lab.runs.suites import SUITES
 from lab.view import calibrations, here
 
+ALSO = {"selftest": "scaling"}
+"""Whose points stand in where a run has none of an experiment: the self-test is a scaling at four short lengths."""
+
 
 def shown_run(spec: runs.JobSpec) -> runs.Run | None:
     """The newest run of this machine that holds points of a job's experiment, a suite's among them.
@@ -48,10 +51,11 @@ def _is_alike(run: runs.Run, spec: runs.JobSpec) -> bool:
 
 
 def points_of(run: runs.Run, experiment: str) -> list[runs.Point]:
-    """The points of an experiment; of a suite's run, all of them."""
+    """The points of an experiment, or of what counts as it; of a suite's run, all of them."""
     if experiment in SUITES:
         return list(run.points) if run.spec.experiment == experiment else []
-    return [point for point in run.points if point.experiment == experiment]
+    own = [point for point in run.points if point.experiment == experiment]
+    return own or [point for point in run.points if point.experiment == ALSO.get(experiment)]
 
 
 def _same_model(run: runs.Run, spec: runs.JobSpec) -> bool:

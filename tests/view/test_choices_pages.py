@@ -12,7 +12,6 @@ from lab.cost.activations import stored_activations
 from lab.cost.deployment import Deployment
 from lab.cost.guide import MIXED_ANSWERS, advise, problems, resized
 from lab.cost.predict import Ceilings, bound_seconds
-from lab.cost.serving import decode_traffic
 from lab.cost.shapes import prefill
 from lab.cost.techniques import TECHNIQUES, effects
 from lab.cost.terms import TERMS, answer_steps, step_bytes, step_flops
@@ -23,7 +22,6 @@ from lab.view import (
     guide_table,
     ledger,
     measure_panel,
-    serving_options,
     serving_pictures,
     timeline,
     tricks,
@@ -32,7 +30,7 @@ from lab.view.axes import TOKENS
 from lab.view.bars import faded
 from lab.view.format import flops_text
 from lab.view.palette import DARK, LIGHT
-from tests.view.pages import chart, faults, line, open_page, pairs, sweep, words
+from tests.view.pages import chart, line, open_page, pairs, sweep, words
 
 TRICKS, SERVING, TRAINING, CLAIMS = (
     *("what_each_trick_changes", "serving_budget", "training_and_rules", "claims"),
@@ -180,68 +178,6 @@ def test_the_guides_verdict_agrees_with_how_many_techniques_solve_it(names: tupl
     )[len(names)] in said
 
 
-# Serving budget
-
-
-@pytest.mark.parametrize(
-    ("meaning", "kv_type", "sequences"),
-    [("driver", "bf16", 56), ("sold", "bf16", 52), ("driver", "q8_0", 106)],
-)
-def test_llama_3_8b_at_8192_on_an_h100(meaning: str, kv_type: str, sequences: int) -> None:
-    at = open_page(SERVING, **H100, **{f"{SERVING}_meaning": meaning, f"{SERVING}_kv": kv_type})
-    assert at.metric[0].value == str(sequences)
-    assert ends(at)[f"{kv_type} KV"] == f"{sequences} sequences"
-    meant = {"driver": "81,559 MiB the driver reports", "sold": "80·10⁹ bytes"}[meaning]
-    assert meant in at.subheader[0].value
-
-
-def test_were_it_mha_13_sequences_with_its_larger_projections() -> None:
-    at = open_page(SERVING, **H100)
-    assert ends(at)["were it MHA"] == "13 sequences"
-    wide = capacity.as_multi_head(LLAMA_3)
-    assert wide is not None
-    assert wide.parameters - LLAMA_3.parameters == 32 * 2 * 4096 * (32 - 8) * 128
-    assert capacity.as_multi_head(wide) is None
-    assert capacity.as_multi_head(catalog.model("deepseek-v3")) is None
-
-
-def test_the_bar_is_weights_cache_activations_and_reserve_up_to_the_card() -> None:
-    rows = [row for row in chart(open_page(SERVING, **H100))[1]["segments"] if row["row"] == "bf16 KV"]
-    sizes = {row["part"]: row["end"] - row["start"] for row in rows}
-    assert sizes["weights"] == 2 * LLAMA_3.parameters == 16_060_522_496
-    assert sizes["KV cache"] == 56 * 2**30
-    assert sum(sizes.values()) == 81_559 * 2**20
-    assert sizes["activations"] > 56 * LLAMA_3.vocab * 4
-
-
-def test_a_step_is_bound_by_the_bytes_it_reads() -> None:
-    at = open_page(SERVING, **H100, **{f"{SERVING}_shown": "by_type"})
-    bandwidth = catalog.card("h100-sxm").memory_bandwidth_bytes_per_s
-    steps = line(at, "type_bf16")
-    assert len({row["x"] for row in chart(at)[1]["labels"]}) == 1  # no line runs through a name
-    assert len(steps) == len(serving_options.batches(56)) == 7
-    for batch, (rate, step) in zip(serving_options.batches(56), steps.items(), strict=True):
-        read = decode_traffic(LLAMA_3, batch, 8192, weight_type="bf16", k_type="bf16").total_bytes
-        assert step == pytest.approx(read / bandwidth)
-        assert rate == pytest.approx(batch / step)
-
-
-def test_a_model_too_large_for_the_card_says_so() -> None:
-    at = open_page(SERVING, model="llama-3.1-405b", **{f"{SERVING}_card": "l4"})
-    assert at.metric[0].value == "0"
-    assert set(ends(at).values()) == {"too large"}
-    at.session_state[f"{SERVING}_shown"] = "by_card"
-    at.run()
-    assert faults(at) == []
-    assert "not one sequence" in at.subheader[0].value
-    assert "The weights alone take 38 of these cards" in words(at)
-    assert "at least" not in words(at).split("limited by")[0].split("BW: the sheet's")[-1]
-
-
-def test_what_the_card_prints_is_not_what_the_driver_reports() -> None:
-    assert "That would be 74, of 80·10⁹ bytes" in words(open_page(SERVING, **H100))
-
-
 # Training and rules
 
 
@@ -279,65 +215,7 @@ def test_the_doubling_table_is_each_term_twice() -> None:
     assert 2 < found["latency of a prompt, at least"].context < 4
 
 
-# Claims
-
-
-def test_the_ledger_page_counts_the_ledger() -> None:
-    at = open_page(CLAIMS)
-    counts = evidence.summary()["verdict"]
-    assert at.metric[0].value == str(len(evidence.claims()))
-    assert f"{counts['holds']} hold" in at.subheader[0].value
-    assert f"{counts['wrong']} are wrong" in at.subheader[0].value
-    drawn = [row for row in chart(at)[1]["segments"] if row["part"] == "wrong"]
-    assert sum(row["end"] - row["start"] for row in drawn) == counts["wrong"]
-
-
-def test_filters_and_search_leave_what_they_say() -> None:
-    at = open_page(
-        CLAIMS,
-        **{f"{CLAIMS}_source": "overview", f"{CLAIMS}_verdict": "wrong", f"{CLAIMS}_search": "GFLOPs ffn"},
-    )
-    left = at.dataframe[0].value
-    assert 0 < len(left) == int(at.metric[0].value)
-    assert set(left["verdict"]) == {"wrong"}
-    assert set(left["source"]) == {evidence.SOURCES["overview"]}
-    at.session_state[f"{CLAIMS}_search"] = "no such words anywhere"
-    at.run()
-    assert faults(at) == []
-    assert at.metric[0].value == "0"
-
-
-@pytest.mark.parametrize("claim", evidence.claims(), ids=lambda claim: claim.id)
-def test_every_claim_opens_into_its_recomputation(claim: evidence.Claim) -> None:
-    lines = ledger.details(claim)
-    assert evidence.reason(claim) in lines[-1]
-    assert lines[-1].lower().startswith(f"**{claim.verdict}")
-    assert not any(word in " ".join(lines).split() for word in ("nan", "inf", "None"))
-    found = evidence.recompute(claim)
-    assert (found is None) == ("Recomputed:" not in "\n".join(lines))
-    assert bool(ledger.compared(claim)) == bool(found and claim.figures)
-
-
-def test_a_measurable_claim_has_its_button() -> None:
-    at = open_page(CLAIMS, **{f"{CLAIMS}_search": "chapter.opening.asked"})
-    assert at.button(key=f"measure_{CLAIMS}_chapter.opening.asked").label == "Measure"
-
-
-@pytest.mark.parametrize("claim", ["chapter.time.eleven", "chapter.decode.bandwidth_b16_t1024"])
-def test_a_button_measures_what_a_rule_reads_back(claim: str) -> None:
-    at = open_page(CLAIMS, **{f"{CLAIMS}_search": claim})
-    assert at.button(key=f"measure_{CLAIMS}_{claim}").label == "Measure"
-
-
-@pytest.mark.parametrize(
-    "claim", ["chapter.opening.backends", "chapter.traffic.rest", "chapter.limits.shape"]
-)
-def test_a_claim_that_no_rule_reads_says_the_command_in_place_of_a_button(claim: str) -> None:
-    at = open_page(CLAIMS, **{f"{CLAIMS}_search": claim})
-    assert not [one for one in at.button if str(one.key).startswith("measure_")]
-    said = words(at)
-    assert "**How to measure it:** `.venv/bin/python -m lab " in said
-    assert "No rule reads this figure back" in said
+# Words and colours
 
 
 def test_one_of_what_is_counted_is_written_in_the_singular() -> None:

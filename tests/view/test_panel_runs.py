@@ -68,6 +68,14 @@ def test_a_job_that_ends_while_the_page_is_drawn_takes_its_button_along(
     assert "cancel_score_tensor" not in [button.key for button in at.main.button]
 
 
+def test_a_scaling_run_stands_on_start_here_as_the_self_test_would() -> None:
+    timed = point(experiment="scaling", implementation="naive", dtype="bf16")
+    runs.save(run(timed, experiment="all", environment={"device_kind": "cpu"}, status="finished"))
+    at = open_page("start_here", dtype="bf16", device="cpu")
+    assert kinds(at) == ["measured"]
+    assert "Nothing of this kind" not in words(at)
+
+
 def test_a_number_type_left_open_is_that_of_any_point() -> None:
     spec = JobSpec("accuracy", device="cpu", dtype="auto", heads=12, kv_heads=12, head_dim=64)
     cpu = {"environment": {"device_kind": "cpu"}, "experiment": "accuracy", "status": "finished"}
