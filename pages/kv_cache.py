@@ -135,6 +135,8 @@ with st.expander("What the lines of time are added up from"):
         f"One layer's step at batch {whole(B)} and T = {tokens_label(T)}. A bound takes the ceilings at full "
         "rate; a prediction the rates that this machine was calibrated with."
     )
+    for note in decode_times.notes(times_of(run, recorded=False)):
+        st.caption(f"This machine: {note}.")
 skeleton.gap([decode_times.gap_text(times_of(run, recorded=recorded)) for recorded in (False, True)])
 skeleton.misconception(
     "Batching is free: the weights are read once for the whole batch.", kv_traffic.batching_text(scene)

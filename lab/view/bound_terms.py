@@ -52,3 +52,6 @@ def show(view: Prompt, tokens: int, run: Run | None, where: str) -> None:
     here = view.forecast(run)
     own = "" if not view.terms("fused_here", tokens, run) else f" Here: this machine's {here.kind}."
     st.caption(f"Naive and SDPA: bounds under the ceilings of {where}.{own}")
+    for key, label in LABELS.items():
+        for note in view.notes(key, tokens, run):
+            st.caption(f"{label}: {note}.")

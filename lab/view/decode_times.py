@@ -188,6 +188,15 @@ def gap_text(shown: Times) -> str:
     return gaps.times_text(found, shown.measured_on, HEADS if shown.recorded else KERNEL, basis)
 
 
+def notes(shown: Times) -> tuple[str, ...]:
+    """What this machine's calibration did not measure for the scenario's step, in words; none of another device's."""
+    if shown.recorded:
+        return ()
+    device = decode_device.own_device(shown.scene, shown.run, shown.dtype)
+    predicted = device.prediction(shown.scene.model, shown.scene.batch, shown.scene.context)
+    return () if predicted is None else predicted.notes
+
+
 def terms(shown: Times) -> list[dict[str, str]]:
     """What the scenario's step is added up from on one device: of a prediction, else of a bound.
 

@@ -79,6 +79,11 @@ class Prompt:
         found = self._estimate(key, tokens, run)
         return () if found is None else tuple(found.terms)
 
+    def notes(self, key: str, tokens: int, run: Run | None) -> tuple[str, ...]:
+        """What the calibration behind a line did not measure for this call, in words; none of a bound."""
+        found = self._estimate(key, tokens, run)
+        return found.notes if isinstance(found, Prediction) else ()
+
     def growth(self, key: str, tokens: int) -> float:
         """How many times its time a line of the device compared with takes at twice the context.
 

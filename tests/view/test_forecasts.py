@@ -8,10 +8,11 @@ from lab import runs
 from lab.cost import kv_bytes
 from lab.cost.predict import Ceilings, attention_bound
 from lab.cost.prediction import predict_attention
+from lab.cost.rates import Curve
 from lab.measure import jobs
 from lab.view import calibrations, here
 from lab.view.forecasts import BOUND, PREDICTION, Forecast
-from tests.view.pages import line, open_page
+from tests.view.pages import line, open_page, words
 from tests.view.points_of import run as run_of
 
 SHAPE = {"batch": 1, "heads": 12, "kv_heads": 12, "q_len": 512, "kv_len": 512, "head_dim": 64}
@@ -23,12 +24,14 @@ def _no_child_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs, "machine", lambda: None)
 
 
-def calibrated(threads: int, *, never_quiet: int = 0) -> str:
+def calibrated(threads: int, *, never_quiet: int = 0, **rates: object) -> str:
     """Keep a run that calibrated this machine, with the rates of the chapter's card; gives the run's id."""
     chapter = calibrations.of_chapter("fp16")
     assert chapter is not None
     decode = {"flash": chapter.decode["efficient"]}  # the kernel that a CPU has
-    own = replace(chapter, dtype="bf16", device_kind="cpu", threads=threads, wide=None, decode=decode)
+    own = replace(
+        chapter, dtype="bf16", device_kind="cpu", threads=threads, wide=None, decode=decode, **rates
+    )
     environment = {"device_kind": "cpu", "device_name": "a CPU", "threads": threads}
     counts = {"timed": 10, "never_quiet": never_quiet}
     kept = run_of(
@@ -83,3 +86,12 @@ def test_both_decode_pages_predict_the_same_time_of_a_step() -> None:
     rates = line(open_page("batch_and_bandwidth", batch_and_bandwidth_shown="here", **state), "chosen")
     cached = kv_bytes(16, 1, 8, 8192, 128, 2)
     assert times[8192] == pytest.approx(cached / rates[16])
+
+
+def test_what_a_calibration_did_not_measure_is_said_beside_its_terms() -> None:
+    passes = Curve(
+        ((1.0, 1e9),), "elements", "elements/s", "of an older lab, which knew nothing of keys from memory"
+    )
+    calibrated(threads=here.threads(), elements={"softmax": passes})
+    at = open_page("kv_cache", model="llama-3-8b", dtype="bf16", device="cpu")
+    assert "This machine: what one query reads was calibrated in a warm cache alone" in words(at)
