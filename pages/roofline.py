@@ -77,6 +77,8 @@ def placed(roof: roofline.Roofs) -> dict[str, roofline.Place]:
 def takeaway(roof: roofline.Roofs) -> str:
     """What limits each kind of work at the scenario."""
     if roof.limits is None:
+        if panel.active:
+            return "This machine is being calibrated: its roof comes when all rates are known"
         return "This machine's roof is not known yet: press Measure to calibrate it"
     found = placed(roof)
     said = [f"{roofline.LABELS[role]} by {at.limited_by}" for role, at in found.items()]

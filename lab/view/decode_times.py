@@ -114,9 +114,12 @@ def takeaway(shown: Times, marks: list[Mark], curves: dict[str, list[tuple[float
         )
     batch, at = min(pairs, key=lambda key: _distance(key, scene))
     one, many = timed[1, at], timed[batch, at]
+    busy = (
+        "; this machine was too busy to say" if verb != "took" and any(mark.noisy for mark in marks) else ""
+    )
     return (
         f"On {where} one layer's step at T = {tokens_label(at)} {verb} {seconds_text(one)} for one "
-        f"sequence, {seconds_text(many)} for {batch}: {times(many / one)} as long"
+        f"sequence, {seconds_text(many)} for {batch}: {times(many / one)} as long{busy}"
     )
 
 

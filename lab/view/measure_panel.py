@@ -78,6 +78,12 @@ class Panel:
         same = (view for view in views.values() if view.state in ACTIVE and view.spec == self.spec)
         return next(same, None)
 
+    @property
+    def active(self) -> bool:
+        """Whether a job of this panel waits or runs."""
+        job = self.job()
+        return job is not None and job.state in ACTIVE
+
     def _is_own(self, job: jobs.JobView | None) -> bool:
         return job is not None and job.id == st.session_state.get(self._key)
 
@@ -143,7 +149,7 @@ class Panel:
         time = "" if expected.seconds is None else f"About {seconds_text(expected.seconds)}. "
         memory = bytes_text(expected.peak_bytes, self.binary)
         free = bytes_text(expected.free_bytes, self.binary) if expected.free_bytes else "an unknown amount"
-        room = f"Up to {memory} of {free} free. " if expected.peak_bytes else ""
+        room = f"Up to {memory} beside the inputs; {free} free. " if expected.peak_bytes else ""
         text = f"{time}{room}{expected.basis}"
         if expected.refused_lengths:
             lengths = ", ".join(tokens_label(length) for length in expected.refused_lengths)

@@ -126,8 +126,11 @@ def doublings(deployment: Deployment, ceilings: Ceilings) -> list[Doubling]:
     quantities |= {
         "attention FLOPs of a step": ("FLOPs", _step_core),
         "training FLOPs": ("FLOPs", lambda d: training_budget(d.model, _work(d)).total_flops),
-        "activations kept": ("bytes", lambda d: stored_activations(d.model, _work(d)).layer_bytes),
-        "latency of a prompt, at least": ("seconds", lambda d: _prompt_bound(d, ceilings)),
+        "activations kept by the layers": (
+            "bytes",
+            lambda d: stored_activations(d.model, _work(d)).layer_bytes,
+        ),
+        "latency of a prompt, products and weights alone": ("seconds", lambda d: _prompt_bound(d, ceilings)),
         "latency of a step, at least": ("seconds", lambda d: _step_bound(d, ceilings)),
     }
     twice = 2 * deployment.context

@@ -19,7 +19,7 @@ QUERY = "?model=Llama-3-8B&context=8k&dtype=bf16"
 def test_a_chart_is_downloaded_in_three_formats_from_a_dark_page(new_page) -> None:
     page = new_page(f"/score_tensor{QUERY}", color_scheme="dark")
     wait_for_chart(page, "score_tensor")
-    press(page, "Download")
+    page.get_by_role("button", name="Download", exact=True).first.click()
     picture = Image.open(io.BytesIO(fetch(page, "PNG"))).convert("RGB")
     assert picture.getpixel((2, 2)) == tuple(bytes.fromhex(LIGHT.background[1:]))
     drawn = "".join(ElementTree.fromstring(fetch(page, "SVG")).itertext())
@@ -37,7 +37,7 @@ def test_words_code_and_the_whole_glossary_are_one_click_away(new_page) -> None:
     page = new_page("/roofline")
     wait_for_chart(page, "roofline")
     press(page, "Words on this page")
-    page.locator("[data-testid=stPopoverBody]").get_by_text("Arithmetic intensity").wait_for()
+    page.locator("[data-testid=stPopoverBody]").get_by_text("Arithmetic intensity", exact=True).wait_for()
     page.keyboard.press("Escape")
     page.get_by_text("Show the code", exact=True).click()
     code = code_drawer.source("cost.predict:bound_seconds").code.splitlines()[0]

@@ -210,7 +210,7 @@ def test_exercise_numbers() -> None:
     }
     assert answers[1][:2] == [4, 4]
     assert answers[8] == [6703, 13404, 4608, 9215]
-    assert answers[6] == [pytest.approx(50257 / 12)]
+    assert answers[6] == [pytest.approx(50257 / 24)]
 
 
 def test_summary_counts_every_claim_once_in_each_view() -> None:

@@ -110,7 +110,7 @@ def test_the_phases_say_where_the_quadratic_term_is() -> None:
     shape = catalog.model("llama-2-7b")
     core = budget(shape, decode(1, 2048, "fp16")).core_flops
     assert f"{core / 1e9:.3g} GFLOPs" in list(doubled["now"])
-    assert {"latency of a prompt, at least", "latency of a step, at least"} <= set(said)
+    assert {"latency of a prompt, products and weights alone", "latency of a step, at least"} <= set(said)
 
 
 def test_one_thing_is_written_in_the_singular() -> None:

@@ -134,3 +134,27 @@ def test_a_new_run_of_another_program_is_seen() -> None:
     runs.save(memory_run(memory_point(), status="finished"))
     at.run()
     assert kinds(at) == ["measured"]
+
+
+def test_while_a_calibration_runs_the_roofs_headline_does_not_ask_for_one(queue: StubQueue) -> None:
+    at = open_page("roofline", roofline_device="here", device="cpu")
+    assert "press Measure to calibrate it" in words(at)
+    at.main.button(key="measure_roofline").click().run()
+    assert "press Measure to calibrate it" not in words(at)
+    assert "is being calibrated" in words(at)
+
+
+def test_noisy_steps_make_the_headline_say_that_it_is_not_of_them() -> None:
+    steps = [
+        point(experiment="decode", implementation="sdpa", q_len=1, kv_len=1024, batch=batch, dtype="bf16",
+              status="noisy", reason="the machine was busy")
+        for batch in (1, 16)
+    ]  # fmt: skip
+    limits = {"flops_per_s": 1e11, "copy_bytes_per_s": 2e10, "how": "probe"}
+    kept = run(
+        *steps, experiment="decode", environment={"device_kind": "cpu"}, status="finished", ceilings=limits
+    )
+    runs.save(kept)
+    at = open_page("kv_cache", kv_cache_shown="here", device="cpu", dtype="bf16")
+    assert "takes at least" in at.main.get("subheader")[0].value
+    assert "too busy to say" in at.main.get("subheader")[0].value

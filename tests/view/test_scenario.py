@@ -134,5 +134,5 @@ def test_what_a_recorded_run_lacks_is_said_with_what_it_holds() -> None:
         [(decode, "an A100")], ("memory", "model")
     )
     assert "16 heads of 128 on 2 KV heads" in contents(decode)
-    assert "Of a card a table is known, without samples." in caveats([(chapter, "a card")], ("model",))
+    assert "(a card, a table without samples)" in caveats([(chapter, "a card")], ("model",))
     assert "Nothing of this kind" not in caveats([(chapter, "a card")], ("memory",))
