@@ -39,6 +39,7 @@ from lab.view.decode_device import (
 )
 from lab.view.format import bytes_text, scaled, share, times, tokens_label, whole
 from lab.view.frames import Extras
+from lab.view.kv_traffic import BATCH_TICKS
 from lab.view.layer_kinds import shown_layer
 from lab.view.measure_panel import Panel
 from lab.view.palette import LIMIT
@@ -48,7 +49,6 @@ navigation.guard()
 PAGE = "batch_and_bandwidth"
 CHOSEN = "chosen"
 RECORDED, HERE, SPLIT = "recorded", "here", "split"
-BATCH_TICKS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 MEASURED_LENGTHS = (128, 1024, 4096)
 # Fixed, so that points arriving move nothing: a slow CPU and a fast card both fit.
 RATES = (1e8, 1e12)

@@ -163,12 +163,9 @@ class Panel:
             draw: draws the heading and the chart for a run, or for None. Its chart's spec must not depend
                 on the run.
         """
-        job = self.job()
-        offered = st.session_state.get(self._offered, False)
-        active = offered or (
-            job is not None and job.state in ACTIVE
-        )  # it may have ended since Cancel was drawn
-        orphan = self.orphan(job)
+        # A job that has ended since Cancel was drawn counts: else nothing would draw the page without it
+        active = st.session_state.get(self._offered, False) or self.active
+        orphan = self.orphan(self.job())
 
         @st.fragment(run_every=REFRESH_S if active else None)
         def body() -> None:

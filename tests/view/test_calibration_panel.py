@@ -2,22 +2,14 @@
 
 from dataclasses import replace
 
-import pytest
-
 from lab import runs
 from lab.cost.calibration import Calibration
 from lab.cost.confidence import left_out_cells
 from lab.cost.score import score
-from lab.measure import jobs
 from lab.view import here
 from tests.cost.test_confidence import calibrated
 from tests.view.pages import faults, open_page, words
 from tests.view.points_of import run as run_of
-
-
-@pytest.fixture(autouse=True)
-def _no_child_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "machine", lambda: None)
 
 
 def keep(calibration: Calibration) -> None:

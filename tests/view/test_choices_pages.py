@@ -16,12 +16,10 @@ from lab.cost.shapes import prefill
 from lab.cost.techniques import TECHNIQUES, effects
 from lab.cost.terms import TERMS, answer_steps, step_bytes, step_flops
 from lab.cost.training import training_budget
-from lab.measure import jobs
 from lab.view import (
     capacity,
     guide_table,
     ledger,
-    measure_panel,
     serving_pictures,
     timeline,
     tricks,
@@ -38,12 +36,6 @@ TRICKS, SERVING, TRAINING, CLAIMS = (
 GPT2, LLAMA_2, LLAMA_3 = (catalog.model(name) for name in ("gpt2", "llama-2-7b", "llama-3-8b"))
 CEILINGS = Ceilings("a card", "a test", 1e14, 1e12)
 H100 = {"model": "llama-3-8b", "context": 8192, "dtype": "bf16", f"{SERVING}_card": "h100-sxm"}
-
-
-@pytest.fixture(autouse=True)
-def _no_child_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "machine", lambda: None)
-    measure_panel.registry.clear()
 
 
 def ends(at: Any) -> dict[str, str]:

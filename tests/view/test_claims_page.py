@@ -4,10 +4,8 @@ import pytest
 
 from lab.cost import catalog, evidence
 from lab.cost.predict import Ceilings
-from lab.measure import jobs
 from lab.view import (
     ledger,
-    measure_panel,
 )
 from tests.view.pages import chart, faults, open_page, words
 
@@ -17,12 +15,6 @@ TRICKS, SERVING, TRAINING, CLAIMS = (
 GPT2, LLAMA_2, LLAMA_3 = (catalog.model(name) for name in ("gpt2", "llama-2-7b", "llama-3-8b"))
 CEILINGS = Ceilings("a card", "a test", 1e14, 1e12)
 H100 = {"model": "llama-3-8b", "context": 8192, "dtype": "bf16", f"{SERVING}_card": "h100-sxm"}
-
-
-@pytest.fixture(autouse=True)
-def _no_child_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "machine", lambda: None)
-    measure_panel.registry.clear()
 
 
 def test_the_ledger_page_counts_the_ledger() -> None:

@@ -1,7 +1,5 @@
 """Batch and bandwidth: rates, steps and split caches, against lab.cost and the recorded run."""
 
-from pathlib import Path
-
 import pytest
 
 from lab import runs
@@ -11,10 +9,8 @@ from lab.cost.chapter_card import SHEET_ID
 from lab.cost.chapter_score import decode_cells
 from lab.cost.predict import ARITHMETIC
 from lab.cost.shapes import Workload
-from lab.measure import jobs
 from lab.view import (
     calibrations,
-    measure_panel,
     scenario,
     splitting,
     step_bars,
@@ -26,14 +22,6 @@ from tests.view.pages import chart, line, open_page
 
 CHAPTER = runs.reference_runs()[0]
 GPT2 = catalog.model("gpt2")
-
-
-@pytest.fixture(autouse=True)
-def _no_child_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Nothing is measured, no child describes the machine, and its own runs stay out of it."""
-    monkeypatch.setattr(jobs, "machine", lambda: None)
-    monkeypatch.setenv("LAB_HOME", str(tmp_path))
-    measure_panel.registry.clear()
 
 
 def _scene() -> scenario.Scenario:

@@ -1,25 +1,15 @@
 """Counts of real modules on the page that counts by formula."""
 
-import pytest
-
 from lab import runs
 from lab.cost import catalog
 from lab.cost.budget import budget
 from lab.cost.shapes import prefill
-from lab.measure import jobs
 from lab.runs import Point
-from lab.view import measure_panel
 from tests.view.pages import chart, line, open_page, words
 from tests.view.points_of import point
 from tests.view.points_of import run as run_of
 
 GPT2 = catalog.model("gpt2")
-
-
-@pytest.fixture(autouse=True)
-def _no_child_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "machine", lambda: None)
-    measure_panel.registry.clear()
 
 
 def keep(experiment: str, *points: Point) -> None:

@@ -9,7 +9,6 @@ from lab.cost import kv_bytes
 from lab.cost.predict import Ceilings, attention_bound
 from lab.cost.prediction import predict_attention
 from lab.cost.rates import Curve
-from lab.measure import jobs
 from lab.view import calibrations, here
 from lab.view.forecasts import BOUND, PREDICTION, Forecast
 from tests.view.pages import line, open_page, words
@@ -17,11 +16,6 @@ from tests.view.points_of import run as run_of
 
 SHAPE = {"batch": 1, "heads": 12, "kv_heads": 12, "q_len": 512, "kv_len": 512, "head_dim": 64}
 LIMITS = Ceilings("a CPU", "probe", 1e11, 2e10)
-
-
-@pytest.fixture(autouse=True)
-def _no_child_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "machine", lambda: None)
 
 
 def calibrated(threads: int, *, never_quiet: int = 0, **rates: object) -> str:

@@ -7,7 +7,6 @@ import pytest
 
 from lab.cost import catalog
 from lab.cost.chapter_card import SHEET_ID
-from lab.measure import jobs
 from lab.view import code_drawer, glossary, references, skeleton
 from tests.view.pages import FILES, ROOT, chart, open_page, words
 
@@ -18,11 +17,6 @@ CHAPTERS_OWN = {
 """The chapter's list of key terms; it has prefill- and decode-shaped attention as one entry."""
 CHAPTERS_REFERENCES = {"vaswani", "flash", "sdpa"}
 NAMES_WITH_DIGITS = re.compile(r"\b(fp16|bf16|fp32|float64|GPT-2|RTX 2060 12GB)\b")
-
-
-@pytest.fixture(autouse=True)
-def _no_child_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "machine", lambda: None)
 
 
 def test_the_chapters_own_terms_are_all_there() -> None:

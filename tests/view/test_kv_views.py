@@ -1,7 +1,5 @@
 """The KV cache page: crossovers as numbers and lines, mixtures, windows, and what lines of time are made of."""
 
-from pathlib import Path
-
 import pytest
 
 from lab.cost import catalog, serving
@@ -9,21 +7,13 @@ from lab.cost.decode_layer import layer_cache_bytes, widest_attention
 from lab.cost.deployment import Deployment
 from lab.cost.formulas import attention_pairs
 from lab.cost.techniques import grouped
-from lab.measure import jobs
-from lab.view import crossover, measure_panel
+from lab.view import crossover
 from lab.view.axes import TOKENS
 from lab.view.format import bytes_text, digits
 from tests.view.pages import chart, faults, line, open_page, sweep, words
 
 PAGE, SHOWN = "kv_cache", "kv_cache_shown"
 GPT2 = catalog.model("gpt2")
-
-
-@pytest.fixture(autouse=True)
-def _no_child_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(jobs, "machine", lambda: None)
-    monkeypatch.setenv("LAB_HOME", str(tmp_path))
-    measure_panel.registry.clear()
 
 
 def test_the_crossover_is_a_line_for_each_form_of_attention() -> None:

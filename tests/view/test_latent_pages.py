@@ -7,18 +7,11 @@ from lab.cost.budget import budget
 from lab.cost.cache import cache_bytes
 from lab.cost.guide import advise, problems
 from lab.cost.shapes import decode
-from lab.measure import jobs
-from lab.view import guide_table, measure_panel
+from lab.view import guide_table
 from lab.view.format import bytes_text, flops_text
 from tests.view.pages import chart, open_page, words
 
 TRICKS = "what_each_trick_changes"
-
-
-@pytest.fixture(autouse=True)
-def _no_child_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "machine", lambda: None)
-    measure_panel.registry.clear()
 
 
 @pytest.mark.parametrize("file", ["batch_and_bandwidth", "kv_cache"])

@@ -4,7 +4,6 @@ import json
 import re
 from collections.abc import Iterable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -16,12 +15,10 @@ from lab.cost.chapter_score import gpt2_cells
 from lab.cost.predict import LAUNCH
 from lab.cost.prediction_model import predict_gpt2
 from lab.cost.shapes import Workload
-from lab.measure import jobs
 from lab.runs import Timing
 from lab.view import (
     calibrations,
     ceilings,
-    measure_panel,
     modules,
     roofline,
     scenario,
@@ -47,14 +44,6 @@ OPTIONS = {
 }  # fmt: skip
 CHAPTER = runs.reference_runs()[0]
 GPT2 = catalog.model("gpt2")
-
-
-@pytest.fixture(autouse=True)
-def _no_child_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Nothing is measured, no child describes the machine, and its own runs stay out of it."""
-    monkeypatch.setattr(jobs, "machine", lambda: None)
-    monkeypatch.setenv("LAB_HOME", str(tmp_path))
-    measure_panel.registry.clear()
 
 
 def test_whole_model_bars_are_predicted_modules_that_add_up() -> None:

@@ -5,7 +5,6 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from lab.measure import jobs
 from lab.view import downloads, scenario
 from lab.view.pictures import Caption
 from tests.view.pages import FILES, ROOT, faults, go, open_page
@@ -15,11 +14,6 @@ UNKNOWN = {
     "recorded": "a card nobody has", "units": "TB",
 }  # fmt: skip
 NUMBERS = ("1e999", "nan", "0", "", "1,024", "9" * 400, "٣", "1k\n")
-
-
-@pytest.fixture(autouse=True)
-def _no_child_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "machine", lambda: None)
 
 
 def open_link(file: str, **params: str) -> AppTest:

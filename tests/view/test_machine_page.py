@@ -3,29 +3,16 @@
 import io
 import zipfile
 from dataclasses import replace
-from pathlib import Path
-
-import pytest
 
 from lab import runs
 from lab.cost.score import score
-from lab.measure import jobs
 from lab.view import (
     agreement,
-    measure_panel,
     run_files,
 )
 from tests.view.pages import chart, faults, open_page
 
 CHAPTER = runs.reference_runs()[0]
-
-
-@pytest.fixture(autouse=True)
-def _no_child_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Nothing is measured, no child describes the machine, and its own runs stay out of it."""
-    monkeypatch.setattr(jobs, "machine", lambda: None)
-    monkeypatch.setenv("LAB_HOME", str(tmp_path))
-    measure_panel.registry.clear()
 
 
 def test_agreement_scores_the_chapter_without_the_cells_that_gave_constants() -> None:

@@ -6,21 +6,14 @@ import pytest
 
 from lab import runs
 from lab.cost import attention_pairs, score_bytes
-from lab.measure import jobs
 from lab.runs import Point, Timing
-from lab.view import measure_panel, training_passes
+from lab.view import training_passes
 from tests.view.pages import chart, faults, line, open_page, words
 from tests.view.points_of import point
 from tests.view.points_of import run as run_of
 
 TRAINING, TRICKS, KERNELS = "training_and_rules", "what_each_trick_changes", "which_kernel_ran"
 DECODE = {"q_len": 1, "causal": False}
-
-
-@pytest.fixture(autouse=True)
-def _no_child_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "machine", lambda: None)
-    measure_panel.registry.clear()
 
 
 def timed(seconds: float, **changes: Any) -> Point:

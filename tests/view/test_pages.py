@@ -9,8 +9,7 @@ from lab.cost import attention_flops, catalog, kv_bytes, score_bytes, serving
 from lab.cost.chapter_card import SHEET_ID
 from lab.cost.predict import attention_bound
 from lab.cost.traffic import peak_extra_bytes
-from lab.measure import jobs
-from lab.view import ceilings, here, measure_panel, scenario
+from lab.view import ceilings, here, scenario
 from lab.view.axes import TOKENS
 from lab.view.format import bytes_text, flops_text
 from tests.view.pages import FILES, ROOT, chart, faults, line, open_page, pairs, sweep, words
@@ -25,13 +24,6 @@ SWEPT_HERE = (
 
 WITHOUT_CONTEXT = ("my_machine", "claims")
 """Pages about runs and sources: the context of the scenario bar changes nothing on them."""
-
-
-@pytest.fixture(autouse=True)
-def _no_child_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """These tests are about pages: nothing is measured, no child describes the machine."""
-    monkeypatch.setattr(jobs, "machine", lambda: None)
-    measure_panel.registry.clear()
 
 
 @pytest.mark.parametrize("file", FILES)

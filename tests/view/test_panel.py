@@ -2,19 +2,12 @@
 
 import pytest
 
-from lab.measure import jobs
-from lab.view import measure_panel, owners
+from lab.view import owners
 from tests.view.pages import chart, faults, open_page, words
 from tests.view.points_of import point, run
 from tests.view.stub_queue import REFUSAL, StubQueue, kinds, memory_point, memory_run, pressed, progress
 
-
-@pytest.fixture(autouse=True)
-def queue(monkeypatch: pytest.MonkeyPatch) -> StubQueue:
-    monkeypatch.setattr(jobs, "machine", lambda: None)
-    stub = StubQueue()
-    monkeypatch.setattr(measure_panel, "registry", lambda: stub)
-    return stub
+pytestmark = pytest.mark.usefixtures("queue")
 
 
 def test_measure_submits_the_scenario(queue: StubQueue) -> None:

@@ -5,20 +5,13 @@ from collections.abc import Callable
 import pytest
 
 from lab import runs
-from lab.measure import jobs
 from lab.runs import JobSpec
 from lab.view import measure_panel, shown_runs
 from tests.view.pages import faults, go, open_page, words
 from tests.view.points_of import point, run
 from tests.view.stub_queue import StubQueue, kinds, memory_point, memory_run, pressed
 
-
-@pytest.fixture(autouse=True)
-def queue(monkeypatch: pytest.MonkeyPatch) -> StubQueue:
-    monkeypatch.setattr(jobs, "machine", lambda: None)
-    stub = StubQueue()
-    monkeypatch.setattr(measure_panel, "registry", lambda: stub)
-    return stub
+pytestmark = pytest.mark.usefixtures("queue")
 
 
 def test_the_last_run_of_this_device_is_shown_on_return() -> None:

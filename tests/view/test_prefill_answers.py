@@ -3,18 +3,11 @@
 import pytest
 
 from lab import runs
-from lab.measure import jobs
-from lab.view import accuracy_marks, first_calls, measure_panel
+from lab.view import accuracy_marks, first_calls
 from lab.view.format import seconds_text, times
 from tests.view.pages import chart, line, open_page, words
 
 CHAPTER = runs.reference_runs()[0]
-
-
-@pytest.fixture(autouse=True)
-def _no_child_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "machine", lambda: None)
-    measure_panel.registry.clear()
 
 
 @pytest.mark.parametrize("dtype", ["fp32", "fp16", "bf16"])

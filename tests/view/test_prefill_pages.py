@@ -12,9 +12,8 @@ from lab.cost.budget import budget
 from lab.cost.chapter_card import SHEET_ID
 from lab.cost.shapes import Workload, decode, prefill
 from lab.cost.tiles import Tile, slot_pairs
-from lab.measure import jobs
 from lab.runs import Point, Timing
-from lab.view import ceilings, longer_prompts, measure_panel, scenario, softmax_steps
+from lab.view import ceilings, longer_prompts, scenario, softmax_steps
 from lab.view.axes import TOKENS
 from lab.view.format import digits, flops_text
 from tests.view.pages import ROOT, chart, faults, line, open_page, pairs, sweep
@@ -35,13 +34,6 @@ CONTROLS = {
     "which_kernel_ran_step": ("1", "8"),
 }
 ENDS = (TOKENS[0], TOKENS[-1])
-
-
-@pytest.fixture(autouse=True)
-def _no_child_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """These tests are about pages: nothing is measured, no child describes the machine."""
-    monkeypatch.setattr(jobs, "machine", lambda: None)
-    measure_panel.registry.clear()
 
 
 def keep(experiment: str, *points: Point) -> None:

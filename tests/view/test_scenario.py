@@ -5,16 +5,10 @@ from streamlit.testing.v1 import AppTest
 
 from lab import runs
 from lab.cost import catalog
-from lab.measure import jobs
 from lab.view import ceilings, navigation, scenario
 from lab.view.axes import TOKENS
 from lab.view.caveats import caveats, contents
 from tests.view.pages import FILES, ROOT, chart, faults, go, open_page
-
-
-@pytest.fixture(autouse=True)
-def _no_child_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "machine", lambda: None)
 
 
 def test_labels_are_unique_because_the_address_holds_them() -> None:

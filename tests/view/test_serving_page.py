@@ -7,10 +7,8 @@ import pytest
 from lab.cost import catalog
 from lab.cost.predict import Ceilings
 from lab.cost.serving import decode_traffic
-from lab.measure import jobs
 from lab.view import (
     capacity,
-    measure_panel,
     serving_options,
 )
 from tests.view.pages import chart, faults, line, open_page, words
@@ -21,12 +19,6 @@ TRICKS, SERVING, TRAINING, CLAIMS = (
 GPT2, LLAMA_2, LLAMA_3 = (catalog.model(name) for name in ("gpt2", "llama-2-7b", "llama-3-8b"))
 CEILINGS = Ceilings("a card", "a test", 1e14, 1e12)
 H100 = {"model": "llama-3-8b", "context": 8192, "dtype": "bf16", f"{SERVING}_card": "h100-sxm"}
-
-
-@pytest.fixture(autouse=True)
-def _no_child_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "machine", lambda: None)
-    measure_panel.registry.clear()
 
 
 def ends(at: Any) -> dict[str, str]:

@@ -5,8 +5,7 @@ import pytest
 from lab.cost import catalog, score_bytes
 from lab.cost.chapter_card import SHEET_ID
 from lab.cost.traffic import peak_extra_bytes
-from lab.measure import jobs
-from lab.view import measure_panel, squares
+from lab.view import squares
 from lab.view.format import bytes_text, whole
 from lab.view.palette import DARK, LIGHT
 from tests.view.pages import chart, faults, open_page, words
@@ -21,12 +20,6 @@ GPT2 = {
     "causal": True,
     "device": "cuda",
 }
-
-
-@pytest.fixture(autouse=True)
-def _no_child_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "machine", lambda: None)
-    measure_panel.registry.clear()
 
 
 @pytest.mark.parametrize("card", [SHEET_ID, "h100-sxm"])

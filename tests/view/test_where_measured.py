@@ -7,19 +7,12 @@ import pytest
 from lab import runs
 from lab.cost import catalog
 from lab.cost.predict import attention_bound
-from lab.measure import jobs
-from lab.view import ceilings, measure_panel, roofline, scenario
+from lab.view import ceilings, roofline, scenario
 from lab.view.format import seconds_text
 from tests.view.pages import line, open_page, words
 
 CHAPTER = runs.reference_runs()[0]
 PREFILL = ("start_here", "how_time_scales", "count_the_work", "roofline")
-
-
-@pytest.fixture(autouse=True)
-def _no_child_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "machine", lambda: None)
-    measure_panel.registry.clear()
 
 
 @pytest.mark.parametrize("file", PREFILL)
